@@ -1,0 +1,123 @@
+"""What a scenario did or is predicted to do: one shape for both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value and its 95 % interval; nan bounds where no interval is known."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def to_json(self) -> dict[str, float | None]:
+        return {"value": number(self.value), "low": number(self.low), "high": number(self.high)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Estimate:
+        return cls(*(math.nan if document.get(key) is None else float(document[key]) for key in ("value", "low", "high")))
+
+
+def number(value: float | None) -> float | None:
+    """A number as JSON has it: null for what is missing or not finite."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Throughput, response time and what the resources did.
+
+    Attributes
+    ----------
+    throughput : Estimate
+        Replies per second.
+    response : Estimate
+        Mean response time, s.
+    p50, p90, p99 : float
+        Quantiles of the response time, s.
+    operations : mapping of str to (throughput, mean response)
+        By operation, 1/s and s.
+    utilisation : mapping of str to float
+        Share of its capacity that each resource used, 0 to 1: cpu (of all CPUs), server_cpu and load_cpu (either
+        side's processor time over the window times the CPUs), load_thread, worker (busy share of the worker threads).
+    counters : mapping of str to float
+        Per reply: server_cpu and load_cpu (s), polls, switches, lock_wait (s), steals, spins, …; and queue_depth (mean or
+        last seen), queue_peak. The same names in measured and predicted results where both know them.
+    """
+
+    throughput: Estimate
+    response: Estimate
+    p50: float = math.nan
+    p90: float = math.nan
+    p99: float = math.nan
+    operations: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    utilisation: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that `measure` and `predict` print; seconds and 1/s."""
+        return {
+            "throughput": self.throughput.to_json(),
+            "response": {
+                "mean": self.response.to_json(),
+                "p50": number(self.p50),
+                "p90": number(self.p90),
+                "p99": number(self.p99),
+            },
+            "utilisation": {name: number(value) for name, value in self.utilisation.items()},
+            "operations": {
+                name: {"throughput": number(rate), "response": number(mean)}
+                for name, (rate, mean) in self.operations.items()
+            },
+            "counters": {name: number(value) for name, value in self.counters.items()},
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Metrics:
+        def real(value: float | None) -> float:
+            return math.nan if value is None else float(value)
+
+        response = document["response"]
+        return cls(
+            throughput=Estimate.from_json(document["throughput"]),
+            response=Estimate.from_json(response["mean"]),
+            p50=real(response["p50"]),
+            p90=real(response["p90"]),
+            p99=real(response["p99"]),
+            operations={
+                name: (real(row["throughput"]), real(row["response"]))
+                for name, row in document.get("operations", {}).items()
+            },
+            utilisation={name: real(value) for name, value in document["utilisation"].items()},
+            counters={name: real(value) for name, value in document.get("counters", {}).items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that makes a cell broken: a check, the value found, and the limit that it broke."""
+
+    check: str
+    value: float
+    limit: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"check": self.check, "value": number(self.value), "limit": number(self.limit)}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a cell shows and that the explanation uses."""
+
+    name: str
+    value: float
+    unit: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "value": number(self.value), "unit": self.unit}

@@ -1,0 +1,158 @@
+"""Costs taken natively: a service's operations without any server, and the probes of the machine's primitives."""
+
+import numpy as np
+
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from pyx cimport core
+from pyx.settings cimport Settings
+
+
+cdef struct timing:
+    int64_t server
+    int64_t client
+    int operation
+
+
+cdef int _once(const core.service_ops *ops, void *service, void *session, void *client, void *asker,
+               core.random *random, core.buffer *request, core.buffer *reply, core.counter_block *me,
+               timing *out) noexcept nogil:
+    """One request from client to service and back in memory. Times either side. 0, or the error."""
+    cdef size_t used
+    cdef int rc, done = 0, ready
+    cdef int64_t a, b
+    out.server = out.client = 0
+    a = core.clock_now()
+    out.operation = ops.ask(client, asker, random, request)
+    b = core.clock_now()
+    out.client += b - a
+    if out.operation < 0:
+        return out.operation
+    while not done:
+        a = core.clock_now()
+        ready = 0
+        while core.buffer_length(request) and not ready:
+            used = 0
+            ready = ops.parse(service, session, core.buffer_data(request), core.buffer_length(request), &used, reply)
+            if ready < 0:
+                return ready
+            core.buffer_consume(request, used)
+        if ready:
+            ops.run(service, session, 0, UINT32_MAX, me)
+            rc = ops.reply(service, session, reply)
+            if rc < 0:
+                return rc
+        b = core.clock_now()
+        out.server += b - a
+        if not core.buffer_length(reply):
+            return -71
+        while core.buffer_length(reply) and not done:
+            used = 0
+            done = ops.answer(client, asker, core.buffer_data(reply), core.buffer_length(reply), &used, request)
+            if done < 0:
+                return done
+            core.buffer_consume(reply, used)
+        a = core.clock_now()
+        out.client += a - b
+    return 0
+
+
+def service_times(str name, dict options, uint64_t seed, int count, double budget):
+    """Times requests of a service in memory, each from its client side to its server side and back.
+
+    Returns
+    -------
+    operation, server, client : numpy.ndarray
+        Number of each request's operation, and the ns that its two sides took (one clock reading included).
+    """
+    cdef const core.service_ops *ops = core.registry_service(name.encode())
+    if ops == NULL:
+        raise ValueError(f"{name}: no such service")
+    cdef Settings settings = Settings(options)
+    settings.fill(ops.knobs)
+    settings.fill(core.server_common_knobs)
+    cdef char message[512]
+    cdef void *service = NULL
+    cdef void *client = NULL
+    message[0] = 0
+    rc = ops.create(settings.config, 1, message, sizeof(message), &service)
+    if rc:
+        raise ValueError(message.decode() or f"{name}: error {-rc}")
+    cdef core.buffer request, reply
+    cdef core.random random
+    cdef timing t
+    cdef int i = 0, failed = 0
+    cdef int64_t until = core.clock_now() + <int64_t>(budget * 1e9)
+    operation = np.zeros(count, dtype=np.int64)
+    server_ns = np.zeros(count, dtype=np.int64)
+    client_ns = np.zeros(count, dtype=np.int64)
+    cdef int64_t[::1] operations = operation, servers = server_ns, clients = client_ns
+    cdef core.counters *page = <core.counters *>calloc(1, core.counters_size())
+    cdef void *session = calloc(1, ops.session_size + 1)
+    cdef void *asker = calloc(1, ops.client_session_size + 1)
+    core.buffer_init(&request, 64 << 20)
+    core.buffer_init(&reply, 64 << 20)
+    core.random_seed(&random, seed, 0)
+    if ops.client_create(settings.config, seed, &client) or page == NULL or session == NULL or asker == NULL:
+        raise MemoryError()
+    ops.open(service, session)
+    ops.client_open(client, asker)
+    cdef core.counter_block *me = core.counters_claim(page, core.ROLE_WORKER)
+    with nogil:
+        while i < count and (i < 16 or core.clock_now() < until):
+            failed = _once(ops, service, session, client, asker, &random, &request, &reply, me, &t)
+            if failed:
+                break
+            operations[i] = t.operation
+            servers[i] = t.server
+            clients[i] = t.client
+            i += 1
+        core.counters_release(me)
+        ops.client_close(client, asker)
+        ops.close(service, session)
+    if client != NULL:
+        ops.client_destroy(client)
+    ops.destroy(service)
+    core.buffer_free(&request)
+    core.buffer_free(&reply)
+    free(page)
+    free(session)
+    free(asker)
+    if failed:
+        raise RuntimeError(f"{name}: its two sides disagree (error {-failed})")
+    return operation[:i], server_ns[:i], client_ns[:i]
+
+
+def probe(str name, dict options, double budget, int capacity=10000):
+    """Runs a probe for about `budget` seconds. Returns the ns of one unit of its work, a sample for each batch."""
+    cdef const core.probe_ops *ops = core.registry_probe(name.encode())
+    if ops == NULL:
+        raise ValueError(f"{name}: no such probe")
+    cdef Settings settings = Settings(options)
+    settings.fill(ops.knobs)
+    samples = np.zeros(capacity)
+    cdef double[::1] view = samples
+    cdef size_t count = 0
+    cdef int rc
+    cdef size_t room = capacity
+    cdef int64_t budget_ns = <int64_t>(budget * 1e9)
+    with nogil:
+        rc = ops.run(settings.config, budget_ns, &view[0], room, &count)
+    if rc:
+        raise OSError(-rc, f"probe {name}")
+    return samples[:count]
+
+
+def yardstick(int rounds=400000):
+    """Seconds that a fixed piece of arithmetic takes: the machine's speed of this moment."""
+    cdef uint64_t x = 88172645463325252ULL
+    cdef int i
+    cdef int64_t start
+    with nogil:
+        start = core.clock_now()
+        for i in range(rounds):
+            x ^= x << 13
+            x ^= x >> 7
+            x ^= x << 17
+        start = core.clock_now() - start
+    return start * 1e-9 if x else 0.0

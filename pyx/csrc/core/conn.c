@@ -1,0 +1,150 @@
+#include "conn.h"
+
+#include "clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    READ_SIZE = 16384,
+    OUT_LIMIT = 16 << 20, /* a reply larger than this is refused */
+    OUT_PAUSE = 1 << 20,  /* no further request is read while so much waits to be sent */
+};
+
+int conn_create(const struct server_env *env, int fd, struct conn **out) {
+    struct conn *conn = calloc(1, sizeof(*conn));
+    void *session = calloc(1, env->service->session_size ? env->service->session_size : 1);
+    int rc = conn && session ? env->service->open(env->state, session) : -ENOMEM;
+    if (rc) {
+        free(conn);
+        free(session);
+        close(fd);
+        return rc;
+    }
+    *conn = (struct conn){.fd = fd, .service = env->service, .state = env->state, .session = session};
+    conn->once = config_is(env->config, "connection", "per_request");
+    buffer_init(&conn->in, env->service->max_request + READ_SIZE);
+    buffer_init(&conn->out, OUT_LIMIT);
+    *out = conn;
+    return 0;
+}
+
+void conn_destroy(struct conn *conn) {
+    conn->service->close(conn->state, conn->session);
+    close(conn->fd);
+    free(conn->session);
+    buffer_free(&conn->in);
+    buffer_free(&conn->out);
+    free(conn);
+}
+
+int conn_fill(struct conn *conn, int flags) {
+    if (buffer_length(&conn->out) > OUT_PAUSE)
+        return 0;
+    size_t room = conn->in.limit - buffer_length(&conn->in);
+    size_t want = room < READ_SIZE ? room : READ_SIZE;
+    if (!want)
+        return -EMSGSIZE;
+    int rc = buffer_reserve(&conn->in, want);
+    if (rc)
+        return rc;
+    ssize_t got;
+    do
+        got = recv(conn->fd, conn->in.bytes + conn->in.end, want, flags);
+    while (got < 0 && errno == EINTR);
+    if (got > 0) {
+        conn->in.end += (size_t)got;
+        return 1;
+    }
+    if (got == 0)
+        return -ECONNRESET;
+    if (errno == EAGAIN && flags & MSG_DONTWAIT)
+        return 0;
+    return -errno;
+}
+
+int conn_next(struct conn *conn) {
+    if (conn->closing)
+        return 0;
+    for (;;) {
+        size_t used = 0, length = buffer_length(&conn->in);
+        if (!length)
+            return 0;
+        int rc = conn->service->parse(conn->state, conn->session, buffer_data(&conn->in), length, &used, &conn->out);
+        buffer_consume(&conn->in, used);
+        if (rc)
+            return rc;
+        if (!used)
+            return 0;
+    }
+}
+
+void conn_run(struct conn *conn, struct counter_block *me) {
+    int64_t start = clock_now();
+    conn->service->run(conn->state, conn->session, 0, UINT32_MAX, me);
+    COUNT(me, busy_ns, clock_now() - start);
+    COUNT(me, tasks, 1);
+}
+
+int conn_reply(struct conn *conn, struct counter_block *me) {
+    int rc = conn->service->reply(conn->state, conn->session, &conn->out);
+    if (rc < 0)
+        return rc;
+    if (rc == 1 || conn->once)
+        conn->closing = 1;
+    COUNT(me, requests, 1);
+    return 0;
+}
+
+int conn_flush(struct conn *conn, int flags) {
+    while (buffer_length(&conn->out)) {
+        ssize_t sent =
+            send(conn->fd, buffer_data(&conn->out), buffer_length(&conn->out), flags | MSG_NOSIGNAL);
+        if (sent < 0) {
+            if (errno == EINTR)
+                continue;
+            if (errno == EAGAIN && flags & MSG_DONTWAIT)
+                return 0;
+            return -ECONNRESET;
+        }
+        buffer_consume(&conn->out, (size_t)sent);
+    }
+    return conn->closing ? -ECONNRESET : 1;
+}
+
+int conn_serve(struct conn *conn, int flags, struct counter_block *me) {
+    int rc;
+    while (buffer_length(&conn->out) <= OUT_PAUSE && (rc = conn_next(conn)) != 0) {
+        if (rc < 0) {
+            COUNT(me, errors, 1);
+            conn->closing = 1;
+            break;
+        }
+        conn_run(conn, me);
+        rc = conn_reply(conn, me);
+        if (rc)
+            return rc;
+    }
+    return conn_flush(conn, flags);
+}
+
+void conn_list_add(struct conn_list *list, struct conn *conn) {
+    conn->previous = NULL;
+    conn->next = list->first;
+    if (list->first)
+        list->first->previous = conn;
+    list->first = conn;
+    list->count++;
+}
+
+void conn_list_remove(struct conn_list *list, struct conn *conn) {
+    if (conn->previous)
+        conn->previous->next = conn->next;
+    else
+        list->first = conn->next;
+    if (conn->next)
+        conn->next->previous = conn->previous;
+    list->count--;
+}

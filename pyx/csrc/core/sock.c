@@ -1,0 +1,85 @@
+#define _GNU_SOURCE
+#include "sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static int set(int fd, int level, int option) {
+    int on = 1;
+    return setsockopt(fd, level, option, &on, sizeof(on)) ? -errno : 0;
+}
+
+int sock_address(const char *host, uint16_t port, struct sockaddr_in *out) {
+    *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    return inet_pton(AF_INET, host, &out->sin_addr) == 1 ? 0 : -EINVAL;
+}
+
+int sock_listen(const char *host, uint16_t port, int backlog) {
+    struct sockaddr_in address;
+    int rc = sock_address(host, port, &address);
+    if (rc)
+        return rc;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    rc = set(fd, SOL_SOCKET, SO_REUSEADDR);
+    if (!rc && (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, backlog)))
+        rc = -errno;
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int sock_accept(int listener) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    set(fd, IPPROTO_TCP, TCP_NODELAY);
+    return fd;
+}
+
+int sock_accept_wait(int listener, int wake) {
+    for (;;) {
+        struct pollfd ready[2] = {{listener, POLLIN, 0}, {wake, POLLIN, 0}};
+        if (poll(ready, 2, -1) < 0 && errno != EINTR)
+            return -errno;
+        if (ready[1].revents)
+            return -ECANCELED;
+        if (!ready[0].revents)
+            continue;
+        int fd = sock_accept(listener);
+        if (fd != -EAGAIN && fd != -ECONNABORTED && fd != -EINTR)
+            return fd;
+    }
+}
+
+int sock_connect(const struct sockaddr_in *to) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    set(fd, IPPROTO_TCP, TCP_NODELAY);
+    if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) && errno != EINPROGRESS) {
+        int rc = -errno;
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+uint16_t sock_port(int fd) {
+    struct sockaddr_in address;
+    socklen_t length = sizeof(address);
+    return getsockname(fd, (struct sockaddr *)&address, &length) ? 0 : ntohs(address.sin_port);
+}
+
+int sock_receive_timeout(int fd, int ms) {
+    struct timeval t = {ms / 1000, ms % 1000 * 1000};
+    return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) ? -errno : 0;
+}

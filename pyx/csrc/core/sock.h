@@ -1,0 +1,28 @@
+/* TCP sockets as kneepoint wants them: close-on-exec, TCP_NODELAY, IPv4. Every function gives a descriptor (or 0) or a
+ * negated errno. */
+#ifndef KNEEPOINT_SOCK_H
+#define KNEEPOINT_SOCK_H
+
+#include <netinet/in.h>
+#include <stdint.h>
+
+/* A non-blocking listening socket. host is a dotted address; port 0 lets the system choose. */
+int sock_listen(const char *host, uint16_t port, int backlog);
+
+/* Accepts one connection as a blocking socket (each call that must not block says MSG_DONTWAIT): -EAGAIN when there is
+ * none. */
+int sock_accept(int listener);
+
+/* Like sock_accept, but sleeps until a connection comes, `wake` becomes readable (-ECANCELED) or an error occurs. */
+int sock_accept_wait(int listener, int wake);
+
+/* Starts connecting a non-blocking socket. */
+int sock_connect(const struct sockaddr_in *to);
+
+int sock_address(const char *host, uint16_t port, struct sockaddr_in *out);
+uint16_t sock_port(int fd);
+
+/* A blocking receive on fd gives -EAGAIN after this many milliseconds; 0: never. */
+int sock_receive_timeout(int fd, int ms);
+
+#endif

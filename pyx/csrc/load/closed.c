@@ -1,0 +1,556 @@
+/* A closed load: N clients, each asks, waits for the reply, thinks, and asks again. One thread, epoll.
+ *
+ * Each client is at any moment in one of four states, and every change of state is stamped, so that the four sums add up
+ * to N times the window: connecting (no usable connection), thinking, generator (the request is due, the generator has
+ * not sent it yet), response (from before the send to after the read of the last byte of the reply). What is still going
+ * on at the window's end is counted up to it. Replies completed inside the window are the throughput. */
+#define _GNU_SOURCE
+#include "../core/clock.h"
+#include "../core/distribution.h"
+#include "../core/load.h"
+#include "../core/placement.h"
+#include "../core/registry.h"
+#include "../core/sock.h"
+#include "timers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const struct knob knobs[] = {
+    {"clients", KNOB_INT, "10", "1:20000", "clients", "clients, each with at most one request under way"},
+    {"think", KNOB_REAL, "0", "0:1000", "s", "mean time between a reply and the client's next request"},
+    {"think_dist", KNOB_CHOICE, "exponential", DISTRIBUTION_WORDS, "", "distribution of the think time"},
+    {"timeout", KNOB_REAL, "10", "0.001:3600", "s", "a request without a reply for so long is given up"},
+    {"load_cpus", KNOB_TEXT, "", "list of CPUs as in 0,2-3; empty: all", "", "CPUs that the generator may use"},
+    {0},
+};
+
+enum {
+    EVENTS = 256,
+    READ_SIZE = 16384,
+    REQUEST_LIMIT = 8 << 20,
+    REPLY_LIMIT = 16 << 20,
+    CONNECT_AT_ONCE = 256,
+};
+static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, SCAN_NS = 100000000;
+
+enum state { IDLE, CONNECTING, THINKING, GENERATOR, RESPONSE, STATES };
+
+struct client {
+    int fd;
+    enum state state;
+    int writing;    /* epoll watches for room to write */
+    int finishing;  /* connection=per_request: reply complete, waiting for the server to close */
+    int operation;
+    int64_t since;  /* when the state began */
+    int64_t due;    /* thinking: when the next request is planned; connecting: when to try again, or 0 */
+    int64_t sent;   /* when the request under way was sent */
+    struct random random;
+    struct buffer in, out;
+    void *session;
+    uint64_t count;
+};
+
+struct closed {
+    struct load_env env;
+    void *service_client;
+    size_t count;
+    double think_ns;
+    enum distribution_kind think;
+    int64_t timeout_ns;
+    int once;
+    struct client *clients;
+    struct timers timers;
+    int epoll, wake;
+    int64_t start, end; /* the window; INT64_MAX before it is planned */
+    int64_t next_scan;
+    size_t connected, under_way, next_connect;
+    int64_t connect_ns, connect_max_ns;
+    uint64_t polls;
+    int64_t spent[STATES];
+    struct load_errors outside, inside;
+    struct load_result *result;
+};
+
+/* Charges the time since the client's last change of state, clipped to the window. */
+static void change(struct closed *load, struct client *client, enum state state, int64_t now) {
+    int64_t from = client->since > load->start ? client->since : load->start;
+    int64_t to = now < load->end ? now : load->end;
+    if (to > from)
+        load->spent[client->state] += to - from;
+    client->state = state;
+    client->since = now;
+}
+
+static struct load_errors *errors_at(struct closed *load, int64_t now) {
+    return now >= load->start && now < load->end ? &load->inside : &load->outside;
+}
+
+static void count_error(struct closed *load, int rc, int64_t now) {
+    struct load_errors *errors = errors_at(load, now);
+    switch (rc) {
+    case -EBADMSG:
+        errors->wrong++;
+        break;
+    case -EPROTO:
+        errors->malformed++;
+        break;
+    case -ENOTCONN:
+        errors->closed++;
+        break;
+    case -ECONNRESET:
+    case -EPIPE:
+        errors->reset++;
+        break;
+    case -ECONNREFUSED:
+        errors->refused++;
+        break;
+    case -ETIMEDOUT:
+        errors->timeout++;
+        break;
+    default:
+        errors->other++;
+    }
+}
+
+static void hang_up(struct closed *load, struct client *client) {
+    if (client->fd >= 0) {
+        close(client->fd);
+        load->env.service->client_close(load->service_client, client->session);
+    }
+    client->fd = -1;
+    client->writing = 0;
+    client->finishing = 0;
+    buffer_consume(&client->in, buffer_length(&client->in));
+    buffer_consume(&client->out, buffer_length(&client->out));
+}
+
+/* Begins to connect; a refusal that comes at once is tried again a little later. */
+static void dial(struct closed *load, struct client *client, int64_t now) {
+    change(load, client, CONNECTING, now);
+    client->due = 0;
+    int fd = sock_connect(&load->env.to);
+    int rc = fd < 0 ? fd : 0;
+    struct epoll_event event = {.events = EPOLLOUT, .data.ptr = client};
+    if (!rc && epoll_ctl(load->epoll, EPOLL_CTL_ADD, fd, &event))
+        rc = -errno;
+    if (!rc) {
+        memset(client->session, 0, load->env.service->client_session_size);
+        rc = load->env.service->client_open(load->service_client, client->session);
+    }
+    if (rc) {
+        if (fd >= 0)
+            close(fd);
+        count_error(load, rc, now);
+        client->due = now + RETRY_NS;
+        timers_add(&load->timers, client->due, client);
+        return;
+    }
+    client->fd = fd;
+    client->writing = 1;
+}
+
+/* Ends the connection after a failure and connects anew after a moment. */
+static void fail(struct closed *load, struct client *client, int rc, int64_t now) {
+    count_error(load, rc, now);
+    hang_up(load, client);
+    change(load, client, CONNECTING, now);
+    client->due = now + RETRY_NS;
+    timers_add(&load->timers, client->due, client);
+}
+
+static int watch_writing(struct closed *load, struct client *client, int writing) {
+    if (client->writing == writing)
+        return 0;
+    client->writing = writing;
+    struct epoll_event event = {.events = EPOLLIN | (writing ? EPOLLOUT : 0), .data.ptr = client};
+    return epoll_ctl(load->epoll, EPOLL_CTL_MOD, client->fd, &event) ? -errno : 0;
+}
+
+static int send_out(struct closed *load, struct client *client) {
+    while (buffer_length(&client->out)) {
+        ssize_t sent = send(client->fd, buffer_data(&client->out), buffer_length(&client->out),
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EAGAIN)
+            return watch_writing(load, client, 1);
+        if (sent < 0 && errno != EINTR)
+            return -errno;
+        if (sent > 0)
+            buffer_consume(&client->out, (size_t)sent);
+    }
+    return watch_writing(load, client, 0);
+}
+
+static void ask(struct closed *load, struct client *client) {
+    int rc = load->env.service->ask(load->service_client, client->session, &client->random, &client->out);
+    int64_t now = clock_now();
+    change(load, client, RESPONSE, now);
+    client->sent = now;
+    client->operation = rc;
+    if (rc >= 0)
+        rc = send_out(load, client);
+    if (rc < 0)
+        fail(load, client, rc, now);
+}
+
+/* The client is ready for its next request: now, or after it has thought. */
+static void turn(struct closed *load, struct client *client, int64_t now) {
+    if (load->think_ns > 0) {
+        change(load, client, THINKING, now);
+        client->due = now + (int64_t)distribution_draw(load->think, load->think_ns, &client->random);
+        timers_add(&load->timers, client->due, client);
+        return;
+    }
+    change(load, client, GENERATOR, now);
+    ask(load, client);
+}
+
+static void complete(struct closed *load, struct client *client, int64_t now) {
+    int64_t response = now - client->sent;
+    if (now >= load->start && now < load->end) {
+        histogram_record(&load->result->histogram[client->operation], (uint64_t)response);
+        size_t bin = (size_t)((now - load->start) * LOAD_BINS / (load->end - load->start));
+        load->result->bin_count[bin]++;
+        load->result->bin_response[bin] += response;
+        client->count++;
+    }
+    if (load->once) {
+        client->finishing = 1;
+        change(load, client, CONNECTING, now);
+        return;
+    }
+    turn(load, client, now);
+}
+
+/* Feeds what came to the service's client side. */
+static void digest(struct closed *load, struct client *client) {
+    const struct service_ops *service = load->env.service;
+    while (buffer_length(&client->in)) {
+        size_t used = 0;
+        int rc = client->state != RESPONSE
+                     ? -EPROTO
+                     : service->answer(load->service_client, client->session, buffer_data(&client->in),
+                                       buffer_length(&client->in), &used, &client->out);
+        buffer_consume(&client->in, used);
+        if (rc == -EBADMSG) {
+            count_error(load, rc, clock_now());
+            rc = 1;
+        }
+        if (rc < 0) {
+            fail(load, client, rc, clock_now());
+            return;
+        }
+        if (rc == 1) {
+            if (buffer_length(&client->in)) {
+                fail(load, client, -EPROTO, clock_now());
+                return;
+            }
+            complete(load, client, clock_now());
+            return;
+        }
+        if (buffer_length(&client->out) && (rc = send_out(load, client))) {
+            fail(load, client, rc, clock_now());
+            return;
+        }
+        if (!used)
+            return;
+    }
+}
+
+static void receive(struct closed *load, struct client *client) {
+    if (buffer_reserve(&client->in, READ_SIZE)) {
+        fail(load, client, -EPROTO, clock_now());
+        return;
+    }
+    ssize_t got = recv(client->fd, client->in.bytes + client->in.end, READ_SIZE, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got > 0 && !client->finishing) {
+        client->in.end += (size_t)got;
+        digest(load, client);
+    } else if (got == 0 && client->finishing) {
+        hang_up(load, client);
+        dial(load, client, clock_now());
+    } else {
+        fail(load, client, got == 0 ? -ENOTCONN : got > 0 ? -EPROTO : -errno, clock_now());
+    }
+}
+
+static void connected(struct closed *load, struct client *client) {
+    int error = 0;
+    socklen_t length = sizeof(error);
+    getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    int64_t now = clock_now();
+    int rc = error ? -error : watch_writing(load, client, 0);
+    if (rc) {
+        fail(load, client, rc, now);
+        return;
+    }
+    if (load->start != INT64_MAX) {
+        turn(load, client, now);
+        return;
+    }
+    /* Before the warm-up: the client waits for the others. */
+    int64_t took = now - client->since;
+    load->connect_ns += took;
+    if (took > load->connect_max_ns)
+        load->connect_max_ns = took;
+    change(load, client, IDLE, now);
+    load->connected++;
+}
+
+static void handle(struct closed *load, struct epoll_event *event) {
+    struct client *client = event->data.ptr;
+    if (!client || client->fd < 0)
+        return;
+    if (client->state == CONNECTING && !client->finishing) {
+        connected(load, client);
+        return;
+    }
+    if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        receive(load, client);
+    if (client->fd >= 0 && client->writing && client->state == RESPONSE && event->events & EPOLLOUT) {
+        int rc = send_out(load, client);
+        if (rc)
+            fail(load, client, rc, clock_now());
+    }
+}
+
+static void expire(struct closed *load, int64_t now) {
+    struct client *client;
+    while ((client = timers_due(&load->timers, now))) {
+        if (client->state == CONNECTING) {
+            dial(load, client, now);
+        } else {
+            change(load, client, GENERATOR, client->due);
+            ask(load, client);
+        }
+    }
+    if (now < load->next_scan)
+        return;
+    load->next_scan = now + SCAN_NS;
+    for (size_t i = 0; i < load->count; i++)
+        if (load->clients[i].state == RESPONSE && now - load->clients[i].since > load->timeout_ns)
+            fail(load, &load->clients[i], -ETIMEDOUT, now);
+}
+
+/* One turn of the loop. 0, or -ECANCELED when stopped. */
+static int poll_once(struct closed *load, int64_t until) {
+    struct epoll_event events[EVENTS];
+    int64_t now = clock_now(), next = timers_next(&load->timers);
+    if (next > until)
+        next = until;
+    if (next > load->next_scan)
+        next = load->next_scan;
+    struct timespec wait = clock_spec(next > now ? next - now : 0);
+    load->polls++;
+    int ready = epoll_pwait2(load->epoll, events, EVENTS, &wait, NULL);
+    for (int i = 0; i < ready; i++) {
+        if (!events[i].data.ptr)
+            return -ECANCELED;
+        handle(load, &events[i]);
+    }
+    expire(load, clock_now());
+    return 0;
+}
+
+static int connect_all(struct closed *load, char *message, size_t size) {
+    int64_t limit = clock_now() + CONNECT_LIMIT_NS;
+    while (load->connected < load->count) {
+        while (load->next_connect < load->count && load->next_connect - load->connected < CONNECT_AT_ONCE)
+            dial(load, &load->clients[load->next_connect++], clock_now());
+        int rc = poll_once(load, limit);
+        if (rc)
+            return rc;
+        if (load->outside.other || clock_now() > limit) {
+            snprintf(message, size, "only %zu of %zu clients could connect%s", load->connected, load->count,
+                     load->outside.other ? ": out of descriptors, local ports or memory (see ulimit -n)"
+                     : load->outside.refused ? ": connections are refused"
+                                             : " within 10 s");
+            return -ECONNREFUSED;
+        }
+    }
+    return 0;
+}
+
+static int64_t run_queue_wait(void) {
+    char path[64], text[128];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)gettid());
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -1;
+    long long on, waited = -1;
+    if (!fgets(text, sizeof(text), file) || sscanf(text, "%lld %lld", &on, &waited) != 2)
+        waited = -1;
+    fclose(file);
+    return waited;
+}
+
+static void sample(struct closed *load, struct load_edge *edge) {
+    struct rusage usage;
+    load_edge_sample(&load->env, edge);
+    getrusage(RUSAGE_THREAD, &usage);
+    edge->load_cpu = clock_thread();
+    edge->load_wait = run_queue_wait();
+    edge->polls = load->polls;
+    edge->sleeps = (uint64_t)usage.ru_nvcsw;
+}
+
+static void collect(struct closed *load, struct load_result *result) {
+    for (size_t i = 0; i < load->count; i++) {
+        change(load, &load->clients[i], IDLE, load->end);
+        result->client_count[i] = load->clients[i].count;
+    }
+    result->clients = load->connected;
+    result->threads = 1;
+    result->connect_ns = load->connect_ns;
+    result->connect_max_ns = load->connect_max_ns;
+    result->think_ns = load->spent[THINKING];
+    result->response_ns = load->spent[RESPONSE];
+    result->generator_ns = load->spent[GENERATOR];
+    result->connecting_ns = load->spent[CONNECTING];
+    result->errors = load->inside;
+    result->errors_outside = load->outside;
+}
+
+static int drive(struct closed *load, struct load_result *result, char *message, size_t size) {
+    int rc = connect_all(load, message, size);
+    if (rc)
+        return rc;
+    int64_t now = clock_now();
+    load->start = result->planned_start = now + load->env.warmup_ns;
+    load->end = result->planned_end = load->start + load->env.window_ns;
+    for (size_t i = 0; i < load->count; i++)
+        turn(load, &load->clients[i], clock_now());
+    while (clock_now() < load->start && !rc)
+        rc = poll_once(load, load->start);
+    if (!rc)
+        sample(load, &result->start);
+    while (clock_now() < load->end && !rc)
+        rc = poll_once(load, load->end);
+    if (!rc)
+        sample(load, &result->end);
+    collect(load, result);
+    return rc;
+}
+
+static int run(void *self, struct load_result *result, char *message, size_t size) {
+    struct closed *load = self;
+    load->result = result;
+    /* The calling thread is lent: it gets its own placement and timer slack back. */
+    cpu_set_t before;
+    sched_getaffinity(0, sizeof(before), &before);
+    int rc = placement_bind(config_text(load->env.config, "load_cpus"));
+    if (rc) {
+        snprintf(message, size, "load_cpus=%.64s: not a list of this machine's CPUs",
+                 config_text(load->env.config, "load_cpus"));
+        return rc;
+    }
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    rc = drive(load, result, message, size);
+    prctl(PR_SET_TIMERSLACK, 0UL);
+    sched_setaffinity(0, sizeof(before), &before);
+    if (rc == -ECANCELED)
+        snprintf(message, size, "the load was stopped");
+    return rc;
+}
+
+static void destroy(void *self) {
+    struct closed *load = self;
+    for (size_t i = 0; load->clients && i < load->count; i++) {
+        struct client *client = &load->clients[i];
+        if (client->session)
+            hang_up(load, client);
+        free(client->session);
+        buffer_free(&client->in);
+        buffer_free(&client->out);
+    }
+    free(load->clients);
+    timers_free(&load->timers);
+    if (load->service_client)
+        load->env.service->client_destroy(load->service_client);
+    if (load->epoll >= 0)
+        close(load->epoll);
+    if (load->wake >= 0)
+        close(load->wake);
+    free(load);
+}
+
+static int prepare_clients(struct closed *load) {
+    size_t session = load->env.service->client_session_size;
+    load->clients = calloc(load->count, sizeof(*load->clients));
+    if (!load->clients)
+        return -ENOMEM;
+    for (size_t i = 0; i < load->count; i++) {
+        struct client *client = &load->clients[i];
+        client->fd = -1;
+        client->session = calloc(1, session ? session : 1);
+        if (!client->session)
+            return -ENOMEM;
+        buffer_init(&client->in, REPLY_LIMIT);
+        buffer_init(&client->out, REQUEST_LIMIT);
+        random_seed(&client->random, load->env.seed, i);
+    }
+    return timers_init(&load->timers, load->count);
+}
+
+static int create(const struct load_env *env, char *message, size_t size, void **out) {
+    (void)message, (void)size;
+    struct closed *load = calloc(1, sizeof(*load));
+    if (!load)
+        return -ENOMEM;
+    load->env = *env;
+    load->count = (size_t)config_int(env->config, "clients");
+    load->think_ns = config_real(env->config, "think") * 1e9;
+    load->think = distribution_named(config_text(env->config, "think_dist"));
+    load->timeout_ns = (int64_t)(config_real(env->config, "timeout") * 1e9);
+    load->once = config_is(env->config, "connection", "per_request");
+    load->start = load->end = INT64_MAX;
+    load->next_scan = clock_now() + SCAN_NS;
+    load->epoll = epoll_create1(EPOLL_CLOEXEC);
+    load->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN};
+    int rc = 0;
+    if (load->epoll < 0 || load->wake < 0 || epoll_ctl(load->epoll, EPOLL_CTL_ADD, load->wake, &event))
+        rc = -errno;
+    if (!rc)
+        rc = prepare_clients(load);
+    if (!rc)
+        rc = env->service->client_create(env->config, env->seed, &load->service_client);
+    if (rc) {
+        destroy(load);
+        return rc;
+    }
+    *out = load;
+    return 0;
+}
+
+static void stop(void *self) {
+    struct closed *load = self;
+    eventfd_write(load->wake, 1);
+}
+
+static void *client_of(void *self) {
+    return ((struct closed *)self)->service_client;
+}
+
+static const struct load_ops closed = {
+    .name = "closed",
+    .summary = "N clients that wait for each reply, and think, before they ask again",
+    .knobs = knobs,
+    .create = create,
+    .run = run,
+    .stop = stop,
+    .client = client_of,
+    .destroy = destroy,
+};
+REGISTER_LOAD(closed);

@@ -1,0 +1,34 @@
+/* What the generator reads of the server at an edge of the window. */
+#define _GNU_SOURCE
+#include "../core/clock.h"
+#include "../core/load.h"
+
+#include <string.h>
+
+void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
+    memset(edge, 0, sizeof(*edge));
+    edge->server_cpu = -1;
+    clockid_t clock;
+    if (env->server_pid && !clock_getcpuclockid(env->server_pid, &clock))
+        edge->server_cpu = clock_read(clock);
+    edge->time = clock_now();
+    if (!env->counters)
+        return;
+    uint64_t used = atomic_load(&env->counters->used);
+    for (uint64_t i = 0; i < used && i < COUNTER_BLOCKS; i++) {
+        struct counter_block *block = &env->counters->block[i];
+        uint32_t role = atomic_load(&block->role);
+        if (role >= LOAD_ROLES)
+            continue;
+        uint64_t *sum = edge->role[role];
+        int k = 0;
+#define COUNTER_ADD(name, unit, kind, help)                                                                        \
+    {                                                                                                              \
+        uint64_t value = atomic_load_explicit(&block->name, memory_order_relaxed);                                 \
+        sum[k] = kind[0] == 'p' ? (value > sum[k] ? value : sum[k]) : sum[k] + value;                              \
+        k++;                                                                                                       \
+    }
+        COUNTER_LIST(COUNTER_ADD)
+#undef COUNTER_ADD
+    }
+}

@@ -1,0 +1,187 @@
+"""Runs a native load against a server and gives back what it recorded. The GIL is not held while it runs."""
+
+import numpy as np
+
+from libc.errno cimport EINVAL
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+from pyx cimport core
+from pyx.settings cimport Settings
+
+from pyx.counters import FIELDS, ROLES
+
+cdef extern from *:
+    """
+    #include "core/load.h"
+    #define ERROR_NAME(name, help) #name,
+    static const char *const error_names[] = {LOAD_ERROR_LIST(ERROR_NAME) 0};
+    """
+    const char *error_names[1]
+
+
+class LoadError(RuntimeError):
+    """The load could not be run; the message is one line for the user."""
+
+
+def bucket_bounds():
+    """Lower bounds and widths of the histogram's buckets, ns: two arrays of the histogram's length."""
+    floor = np.array([core.histogram_floor(i) for i in range(core.HISTOGRAM_BUCKETS)], dtype=np.uint64)
+    width = np.array([core.histogram_width(i) for i in range(core.HISTOGRAM_BUCKETS)], dtype=np.uint64)
+    return floor, width
+
+
+def bucket_of(value):
+    """Index of the bucket that a duration in ns falls into."""
+    return core.histogram_index(value)
+
+
+cdef _errors(core.load_errors *errors):
+    cdef uint64_t *values = <uint64_t *>errors
+    found = {}
+    cdef int i = 0
+    while error_names[i] != NULL:
+        found[error_names[i].decode()] = values[i]
+        i += 1
+    return found
+
+
+cdef _edge(core.load_edge *edge):
+    roles = {}
+    for r, role in enumerate(ROLES):
+        roles[role] = {name: edge.role[r][k] for k, name in enumerate(FIELDS)}
+    return {
+        "time": edge.time, "server_cpu": edge.server_cpu, "load_cpu": edge.load_cpu, "load_wait": edge.load_wait,
+        "polls": edge.polls, "sleeps": edge.sleeps, "roles": roles,
+    }
+
+
+cdef _histogram(core.histogram *histogram):
+    buckets = np.empty(core.HISTOGRAM_BUCKETS, dtype=np.uint64)
+    cdef uint64_t[::1] view = buckets
+    memcpy(&view[0], &histogram.bucket[0], core.HISTOGRAM_BUCKETS * sizeof(uint64_t))
+    return {"count": histogram.count, "sum": histogram.sum, "min": histogram.min, "max": histogram.max,
+            "buckets": buckets}
+
+
+cdef class Load:
+    """One load, run once.
+
+    Parameters
+    ----------
+    load, service : str
+        Names in the registry.
+    options : dict of str to str
+        Settings; those that are missing get their defaults.
+    host, port : str, int
+        The server to ask.
+    seed : int
+        Of every random choice.
+    warmup, window : float
+        Seconds before and inside the measuring window.
+    server_pid : int
+        Process whose CPU time is read at the window's edges; 0 for none.
+    page : CounterPage or None
+        Counters that are read at the window's edges.
+    """
+
+    cdef const core.load_ops *ops
+    cdef const core.service_ops *service
+    cdef void *self
+    cdef Settings settings
+    cdef object operations
+    cdef object view
+    cdef uint64_t clients
+
+    def __cinit__(self, str load, str service, dict options, str host, int port, uint64_t seed, double warmup,
+                  double window, int server_pid=0, page=None):
+        cdef core.load_env env
+        cdef char message[512]
+        cdef const uint64_t[:] words
+        message[0] = 0
+        self.ops = core.registry_load(load.encode())
+        self.service = core.registry_service(service.encode())
+        if self.ops == NULL or self.service == NULL:
+            raise ValueError(f"{load} on {service}: no such load or service")
+        self.settings = Settings(options)
+        self.settings.fill(self.ops.knobs)
+        self.settings.fill(self.service.knobs)
+        self.settings.fill(core.server_common_knobs)
+        env.config = self.settings.config
+        env.service = self.service
+        if core.sock_address(host.encode(), port, &env.to):
+            raise ValueError(f"{host}: not an IPv4 address")
+        env.seed = seed
+        env.warmup_ns = <int64_t>(warmup * 1e9)
+        env.window_ns = <int64_t>(window * 1e9)
+        env.server_pid = server_pid
+        env.counters = NULL
+        if page is not None:
+            self.view = np.frombuffer(page.map, "<u8")
+            words = self.view
+            env.counters = <core.counters *>&words[0]
+        rc = self.ops.create(&env, message, sizeof(message), &self.self)
+        if rc:
+            raise LoadError(message.decode() or f"cannot prepare the load: error {-rc}")
+        self.operations = []
+        i = 0
+        while self.service.operations[i] != NULL:
+            self.operations.append(self.service.operations[i].decode())
+            i += 1
+        self.clients = int(options.get("clients", 0)) or 20000
+
+    def __dealloc__(self):
+        if self.self != NULL:
+            self.ops.destroy(self.self)
+
+    def stop(self):
+        """Ends a run early, from any thread; run then raises LoadError."""
+        self.ops.stop(self.self)
+
+    def ledger(self):
+        """The client side's own record of the whole run, one row of three numbers each; empty where there is none."""
+        if self.service.ledger == NULL:
+            return np.empty((0, 3), dtype=np.int64)
+        rows = np.zeros((100000, 3), dtype=np.int64)
+        cdef int64_t[:, ::1] view = rows
+        count = self.service.ledger(self.ops.client(self.self), <int64_t (*)[3]>&view[0, 0], 100000)
+        return rows[:count]
+
+    def run(self):
+        """Connects, warms up, measures. Returns a dict of what the header core/load.h describes, times in ns."""
+        cdef core.load_result result
+        cdef char message[512]
+        cdef int rc
+        cdef uint64_t[::1] counts
+        client_count = np.zeros(self.clients, dtype=np.uint64)
+        counts = client_count
+        message[0] = 0
+        operations = len(self.operations)
+        result.operations = operations
+        result.histogram = <core.histogram *>calloc(operations, sizeof(core.histogram))
+        if result.histogram == NULL:
+            raise MemoryError()
+        result.client_count = &counts[0]
+        for i in range(core.LOAD_BINS):
+            result.bin_count[i] = 0
+            result.bin_response[i] = 0
+        try:
+            with nogil:
+                rc = self.ops.run(self.self, &result, message, sizeof(message))
+            if rc:
+                raise LoadError(message.decode() or f"the load failed: error {-rc}")
+            return {
+                "planned_start": result.planned_start, "planned_end": result.planned_end,
+                "start": _edge(&result.start), "end": _edge(&result.end),
+                "clients": result.clients, "threads": result.threads,
+                "connect": result.connect_ns, "connect_max": result.connect_max_ns,
+                "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
+                "connecting": result.connecting_ns,
+                "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
+                "histograms": {name: _histogram(&result.histogram[i]) for i, name in enumerate(self.operations)},
+                "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
+                "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
+                "client_count": client_count[: result.clients],
+            }
+        finally:
+            free(result.histogram)

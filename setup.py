@@ -1,0 +1,97 @@
+"""Builds the native core once and links it twice: into the Cython extensions and into the executable kneepoint-server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from setuptools import Command, Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+CSRC = ROOT / "pyx" / "csrc"
+FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wshadow", "-pthread", "-fPIC"]
+SANITIZERS = {"address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], "thread": ["-fsanitize=thread"]}
+
+
+def core_sources() -> list[Path]:
+    """Every C file of the native core but main.c, found by folder."""
+    return sorted(path for path in CSRC.glob("*/*.c"))
+
+
+def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str]) -> list[str]:
+    """Compiles what is older than its source or than any header; gives all object files."""
+    headers = max(path.stat().st_mtime for path in CSRC.rglob("*.h"))
+    objects = []
+    for source in sources:
+        target = (folder / source.relative_to(CSRC)).with_suffix(".o")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, headers):
+            subprocess.check_call([*compiler.compiler[:1], *FLAGS, *flags, "-c", str(source), "-o", str(target)])
+        objects.append(str(target))
+    return objects
+
+
+def link_server(compiler, objects: list[str], target: Path, flags: list[str]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    subprocess.check_call([*compiler.compiler[:1], *flags, "-pthread", *objects, "-lm", "-o", str(partial)])
+    os.replace(partial, target)
+
+
+class BuildNative(build_ext):
+    """The core, then the extensions with the core linked in, then the executable."""
+
+    def build_extensions(self) -> None:
+        folder = ROOT / self.build_temp / "core"
+        core = compile_objects(self.compiler, core_sources(), folder, [])
+        for extension in self.extensions:
+            extension.extra_objects = core
+            extension.depends = core
+        super().build_extensions()
+        self.server_objects = core + compile_objects(self.compiler, [CSRC / "main.c"], folder, [])
+
+    def run(self) -> None:
+        super().run()
+        package = ROOT / "pyx" if self.inplace else Path(self.build_lib) / "pyx"
+        link_server(self.compiler, self.server_objects, package / "kneepoint-server", [])
+
+
+class BuildServer(Command):
+    """A kneepoint-server with a sanitizer, for the tests: build_server --sanitize=thread --output=build/tsan/server."""
+
+    user_options = [("sanitize=", None, "address or thread"), ("output=", None, "path of the executable")]
+
+    def initialize_options(self) -> None:
+        self.sanitize = None
+        self.output = None
+
+    def finalize_options(self) -> None:
+        if self.sanitize not in SANITIZERS or not self.output:
+            raise SystemExit(f"build_server: --sanitize must be one of {', '.join(SANITIZERS)}, and --output a path")
+
+    def run(self) -> None:
+        from setuptools._distutils.ccompiler import new_compiler
+        from setuptools._distutils.sysconfig import customize_compiler
+
+        compiler = new_compiler()
+        customize_compiler(compiler)
+        flags = SANITIZERS[self.sanitize]
+        folder = ROOT / "build" / f"core-{self.sanitize}"
+        objects = compile_objects(compiler, [*core_sources(), CSRC / "main.c"], folder, flags)
+        link_server(compiler, objects, Path(self.output), flags)
+
+
+def extensions() -> list[Extension]:
+    from Cython.Build import cythonize
+
+    modules = [
+        Extension(f"pyx.{path.stem}", [str(path.relative_to(ROOT))], include_dirs=["pyx/csrc"], libraries=["m"])
+        for path in sorted((ROOT / "pyx").glob("*.pyx"))
+    ]
+    return cythonize(modules, build_dir="build/cython", language_level=3, quiet=True)
+
+
+if __name__ == "__main__":
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, "build_server": BuildServer})

@@ -1,10 +1,12 @@
-/* Closing: the flag is set, then one post to slots and one to items. Whoever gets through a semaphore and sees the flag
- * posts it again for the next, so a single post reaches every sleeper, however many there are. */
+/* Closing: the flag is set, then one post to slots and one to items. Whoever gets through a semaphore and
+ * sees the flag posts it again for the next, so a single post reaches every sleeper, however many there are.
+ */
 #include "boundedbuf.h"
 
 #include "clock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 int boundedbuf_create(struct boundedbuf *buffer, size_t capacity) {

@@ -1,9 +1,10 @@
-/* A bounded first-in first-out buffer of pointers under three semaphores (the producer-consumer of Bryant and O'Hallaron,
- * Computer Systems, section 12.5.4): slots counts free places, items counts filled ones, mutex guards the ring.
+/* A bounded first-in first-out buffer of pointers under three semaphores (the producer-consumer of Bryant and
+ * O'Hallaron, Computer Systems, section 12.5.4): slots counts free places, items counts filled ones, mutex
+ * guards the ring.
  *
- * insert and remove are safe from any number of threads. `me` is the caller's own block: a look that finds a semaphore
- * free costs nothing more; otherwise lock_waits and lock_wait_ns are counted for mutex, sleeps for slots, sleeps and
- * wait_ns for items. */
+ * insert and remove are safe from any number of threads. `me` is the caller's own block: a look that finds a
+ * semaphore free costs nothing more; otherwise lock_waits and lock_wait_ns are counted for mutex, sleeps for
+ * slots, sleeps and wait_ns for items. */
 #ifndef KNEEPOINT_BOUNDEDBUF_H
 #define KNEEPOINT_BOUNDEDBUF_H
 
@@ -13,8 +14,9 @@
 struct boundedbuf {
     void **ring;
     size_t capacity;
-    size_t front, count;         /* under mutex */
-    struct counter_block *gauge; /* whose queue_depth and queue_peak tell the count; under mutex; NULL: nobody's */
+    size_t front, count; /* under mutex */
+    struct counter_block
+        *gauge; /* whose queue_depth and queue_peak tell the count; under mutex; NULL: nobody's */
     sem_t mutex, slots, items;
     _Atomic int closed;
 };

@@ -1,0 +1,265 @@
+"""Measures a scenario: a fresh server process and a load for each replicate, and what they recorded made into metrics."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from harness import audit
+from harness.cell import Cell, Replicate
+from models import quantiles
+from models.metrics import Estimate, Metrics
+from models.scenario import Scenario
+from pyx.load import Load, LoadError
+from pyx.server import Server, ServerError
+
+SPARE_DESCRIPTORS = 64
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class MeasureError(RuntimeError):
+    """A scenario could not be measured; the message is one line for the user.
+
+    Attributes
+    ----------
+    usage : bool
+        The request was wrong, rather than the system unable to serve it.
+    """
+
+    def __init__(self, message: str, usage: bool = False) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+def measure(scenario: Scenario, *, reps: int = 5, window: float = 1.0, warmup: float = 0.15) -> Cell:
+    """Measures one scenario, each replicate on a fresh server process.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    reps : int
+        Replicates; intervals need two at least.
+    window, warmup : float
+        Seconds measured, and seconds of the same load before them.
+
+    Raises
+    ------
+    MeasureError
+        When the server cannot be started or dies, or a limit of the system does not allow the load.
+    """
+    replicates = [measure_once(scenario, window=window, warmup=warmup, block=block) for block in range(reps)]
+    return cell_of(scenario, replicates)
+
+
+def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int = 0) -> Replicate:
+    """One replicate. The record holds what `pyx.load.Load.run` gives, as differences over the window."""
+    _plan_descriptors(int(scenario.get("clients", 1)))
+    started, stolen = time.time(), _stolen()
+    try:
+        with _serving(scenario) as server:
+            load = Load(
+                scenario.load,
+                scenario.service,
+                scenario.native_options("service", "server", "load"),
+                server.host,
+                server.port,
+                scenario.seed,
+                warmup,
+                window,
+                server.pid,
+                server.page,
+            )
+            raw = load.run()
+            if not server.alive():
+                raise MeasureError(f"server {scenario.server} died with status {server.process.returncode}")
+    except LoadError as error:
+        raise MeasureError(f"{scenario.service} on {scenario.server}: {error}") from error
+    except ServerError as error:
+        raise MeasureError(str(error), error.usage) from error
+    record = _record(raw)
+    record["workers"] = int(scenario.get("workers", 0))
+    record["steal"] = (_stolen() - stolen) / (time.time() - started)
+    return Replicate(uuid.uuid4().hex, started, block, record)
+
+
+@contextmanager
+def _serving(scenario: Scenario) -> Iterator[Server]:
+    """The scenario's server; a failure inside names the server's death if that was the cause."""
+    server = Server(scenario.service, scenario.server, scenario.native_options("service", "server"))
+    try:
+        yield server
+    except LoadError as error:
+        time.sleep(0.01)
+        if not server.alive():
+            status = server.process.returncode
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            raise MeasureError(f"server {scenario.server} {how} while it was measured") from error
+        raise
+    finally:
+        server.stop()
+
+
+def _plan_descriptors(clients: int) -> None:
+    """Raises the soft limit of descriptors as far as needed and allowed; the server inherits it."""
+    need = clients + SPARE_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if need <= soft:
+        return
+    if need > hard:
+        raise MeasureError(
+            f"clients={clients}: needs {need} descriptors, the limit is {hard} (ulimit -n); raise it or use fewer", True
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
+
+
+def _stolen() -> float:
+    """CPU seconds that the hypervisor has given to others so far, of all CPUs."""
+    with open("/proc/stat") as file:
+        fields = file.readline().split()
+    return int(fields[8]) / _TICKS
+
+
+def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as JSON, edges turned into differences, histograms into their non-empty buckets."""
+    start, end = raw["start"], raw["end"]
+
+    def difference(name: str) -> int | None:
+        return None if min(start[name], end[name]) < 0 else end[name] - start[name]
+
+    def role(name: str) -> dict[str, int]:
+        first, last = start["roles"][name], end["roles"][name]
+        gauges = ("queue_depth", "queue_peak")
+        return {k: (last[k] if k in gauges else last[k] - first[k]) for k in last if last[k]}
+
+    record = {
+        name: raw[name]
+        for name in ("clients", "threads", "connect", "connect_max", "think", "response", "generator", "connecting")
+    }
+    record |= {name: dict(raw[name]) for name in ("errors", "errors_outside")}
+    record["window"] = raw["planned_end"] - raw["planned_start"]
+    record["edge"] = {
+        name: difference(name) for name in ("time", "server_cpu", "load_cpu", "load_wait", "polls", "sleeps")
+    }
+    record["roles"] = {name: role(name) for name in end["roles"] if any(end["roles"][name].values())}
+    record["histograms"] = {name: _sparse(histogram) for name, histogram in raw["histograms"].items()}
+    record["bins"] = {"count": raw["bin_count"].tolist(), "response": raw["bin_response"].tolist()}
+    record["client_counts"] = raw["client_count"].tolist()
+    return record
+
+
+def _sparse(histogram: Mapping[str, Any]) -> dict[str, Any]:
+    index = np.flatnonzero(histogram["buckets"])
+    return {
+        **{name: int(histogram[name]) for name in ("count", "sum", "min", "max")},
+        "buckets": np.column_stack([index, histogram["buckets"][index]]).tolist(),
+    }
+
+
+def cell_of(scenario: Scenario, replicates: Sequence[Replicate], predicted: Metrics | None = None) -> Cell:
+    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit."""
+    if not replicates:
+        return Cell(scenario, predicted=predicted)
+    records = [replicate.record for replicate in replicates]
+    measured = metrics_of(records)
+    broken, findings = audit.judge(scenario, records, measured)
+    return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
+
+
+def replies(record: Mapping[str, Any]) -> int:
+    """Replies completed inside the window."""
+    return sum(int(histogram["count"]) for histogram in record["histograms"].values())
+
+
+def throughput_of(record: Mapping[str, Any]) -> float:
+    """Replies per second of one replicate."""
+    return replies(record) / (record["window"] * 1e-9)
+
+
+def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
+    """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
+    rates = [throughput_of(record) for record in records]
+    merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
+    p50, p90, p99 = (quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99))
+    means = [
+        sum(h["sum"] for h in record["histograms"].values()) / max(replies(record), 1) * 1e-9 for record in records
+    ]
+    response = quantiles.mean(merged)
+    spread = quantiles.interval(means)
+    window = sum(record["window"] for record in records) * 1e-9
+    operations = {}
+    for name in records[0]["histograms"]:
+        part = quantiles.merge([record["histograms"][name] for record in records])
+        if part.count:
+            operations[name] = (part.count / window, quantiles.mean(part))
+    return Metrics(
+        throughput=quantiles.interval(rates),
+        response=Estimate(response, response + spread.low - spread.value, response + spread.high - spread.value),
+        p50=p50,
+        p90=p90,
+        p99=p99,
+        operations=operations,
+        utilisation=_utilisation(records),
+        counters=_counters(records),
+    )
+
+
+def _edge_sum(records: Sequence[Mapping[str, Any]], name: str) -> float:
+    values = [record["edge"][name] for record in records]
+    return float("nan") if None in values else float(sum(values))
+
+
+def _role_sum(records: Sequence[Mapping[str, Any]], name: str, roles: Sequence[str] | None = None) -> float:
+    return float(
+        sum(
+            role.get(name, 0)
+            for record in records
+            for key, role in record["roles"].items()
+            if roles is None or key in roles
+        )
+    )
+
+
+def _utilisation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    span = _edge_sum(records, "time")
+    cpus = len(os.sched_getaffinity(0))
+    server, load = _edge_sum(records, "server_cpu"), _edge_sum(records, "load_cpu")
+    found = {
+        "cpu": (server + load) / (cpus * span),
+        "server_cpu": server / (cpus * span),
+        "load_cpu": load / (cpus * span),
+        "load_thread": load / (span * max(record["threads"] for record in records)),
+    }
+    threads = max(record.get("workers", 0) for record in records)
+    if threads:
+        found["worker"] = _role_sum(records, "busy_ns", ["worker"]) / (span * threads)
+    return found
+
+
+def _counters(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Per reply, by the rate of each counter over its own edges divided by the throughput."""
+    total = sum(replies(record) for record in records)
+    window = sum(record["window"] for record in records)
+    per = window / max(_edge_sum(records, "time"), 1) / max(total, 1)
+    found = {
+        "server_cpu": _edge_sum(records, "server_cpu") * 1e-9,
+        "load_cpu": _edge_sum(records, "load_cpu") * 1e-9,
+        "load_wait": _edge_sum(records, "load_wait") * 1e-9,
+        "load_polls": _edge_sum(records, "polls"),
+        "load_sleeps": _edge_sum(records, "sleeps"),
+        "busy": _role_sum(records, "busy_ns") * 1e-9,
+        "lock_wait": _role_sum(records, "lock_wait_ns") * 1e-9,
+        "worker_wait": _role_sum(records, "wait_ns", ["worker"]) * 1e-9,
+        "demand": _role_sum(records, "demand_ns") * 1e-9,
+    }
+    for name in ("polls", "switches", "preemptions", "lock_waits", "spins", "steals", "steals_tried", "tasks"):
+        found[name] = _role_sum(records, name)
+    found = {name: value * per for name, value in found.items()}
+    found["queue_peak"] = max((r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0)
+    return found

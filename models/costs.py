@@ -18,26 +18,27 @@ class MissingCost(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One cost, s, with its 95 % interval and its source (what it was measured on)."""
+    """One cost with its 95 % interval, its source (what it was measured on), and its unit: s, or share."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
     source: str = ""
+    unit: str = "s"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "value": number(self.value),
             "low": number(self.low),
             "high": number(self.high),
-            "unit": "s",
+            "unit": self.unit,
             "source": self.source,
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Cost:
         bounds = (math.nan if document[name] is None else float(document[name]) for name in ("value", "low", "high"))
-        return cls(*bounds, source=str(document["source"]))
+        return cls(*bounds, source=str(document["source"]), unit=str(document["unit"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class Costs:
     Attributes
     ----------
     cpus : int
+    packs : bool
+        Whether a woken thread stays on a busy CPU although another is idle (models.des.machine.Scheduler).
     table : mapping of str to Cost
         machine.* (waking and switching), load.* (the generator), NAME.* (a server), as the models name them in COSTS.
     demands : mapping of str to Demand
@@ -112,6 +115,7 @@ class Costs:
 
     cpus: int
     table: Mapping[str, Cost]
+    packs: bool = False
     demands: Mapping[str, Demand] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -136,6 +140,7 @@ class Costs:
     def to_json(self) -> dict[str, Any]:
         return {
             "cpus": self.cpus,
+            "packs": self.packs,
             "table": {name: cost.to_json() for name, cost in self.table.items()},
             "demands": {key: demand.to_json() for key, demand in self.demands.items()},
             "quality": {name: number(value) for name, value in self.quality.items()},
@@ -147,6 +152,7 @@ class Costs:
         return cls(
             int(document["cpus"]),
             {name: Cost.from_json(row) for name, row in document["table"].items()},
+            bool(document["packs"]),
             {key: Demand.from_json(row) for key, row in document["demands"].items()},
             {name: math.nan if value is None else value for name, value in document["quality"].items()},
             document["provenance"],

@@ -9,19 +9,24 @@ from pyx.settings cimport Settings
 
 
 cdef struct timing:
-    int64_t server
+    int64_t fixed
     int64_t client
+    int64_t *task
+    uint32_t tasks
     int operation
+    int rounds
 
 
 cdef int _once(const core.service_ops *ops, void *service, void *session, void *client, void *asker,
                core.random *random, core.buffer *request, core.buffer *reply, core.counter_block *me,
-               timing *out) noexcept nogil:
+               uint32_t chunk, uint32_t room, timing *out) noexcept nogil:
     """One request from client to service and back in memory. Times either side. 0, or the error."""
     cdef size_t used
+    cdef uint32_t k
     cdef int rc, done = 0, ready
     cdef int64_t a, b
-    out.server = out.client = 0
+    out.fixed = out.client = 0
+    out.rounds = -1
     a = core.clock_now()
     out.operation = ops.ask(client, asker, random, request)
     b = core.clock_now()
@@ -29,6 +34,7 @@ cdef int _once(const core.service_ops *ops, void *service, void *session, void *
     if out.operation < 0:
         return out.operation
     while not done:
+        out.rounds += 1
         a = core.clock_now()
         ready = 0
         while core.buffer_length(request) and not ready:
@@ -37,33 +43,73 @@ cdef int _once(const core.service_ops *ops, void *service, void *session, void *
             if ready < 0:
                 return ready
             core.buffer_consume(request, used)
+        b = core.clock_now()
+        out.fixed += b - a
         if ready:
-            ops.run(service, session, 0, UINT32_MAX, me)
+            out.tasks = ops.split(service, session, chunk)
+            for k in range(out.tasks):
+                a = core.clock_now()
+                ops.run(service, session, k, chunk, me)
+                b = core.clock_now()
+                if k < room:
+                    out.task[k] = b - a
+            a = core.clock_now()
             rc = ops.reply(service, session, reply)
+            b = core.clock_now()
+            out.fixed += b - a
             if rc < 0:
                 return rc
-        b = core.clock_now()
-        out.server += b - a
         if not core.buffer_length(reply):
             return -71
+        a = core.clock_now()
         while core.buffer_length(reply) and not done:
             used = 0
             done = ops.answer(client, asker, core.buffer_data(reply), core.buffer_length(reply), &used, request)
             if done < 0:
                 return done
             core.buffer_consume(reply, used)
-        a = core.clock_now()
-        out.client += a - b
+        b = core.clock_now()
+        out.client += b - a
     return 0
 
 
-def service_times(str name, dict options, uint64_t seed, int count, double budget):
+def clock_cost(int rounds=2000):
+    """Seconds that lie between two readings of the clock with nothing in between (median)."""
+    gaps = np.zeros(rounds)
+    cdef double[::1] view = gaps
+    cdef int64_t a, b
+    cdef int i
+    for i in range(rounds):
+        a = core.clock_now()
+        b = core.clock_now()
+        view[i] = b - a
+    return float(np.median(gaps)) * 1e-9
+
+
+def service_times(str name, dict options, uint64_t seed, int count, double budget, uint32_t chunk=UINT32_MAX,
+                  uint32_t room=256):
     """Times requests of a service in memory, each from its client side to its server side and back.
+
+    Parameters
+    ----------
+    name : str
+    options : dict of str to str
+        Settings of the service.
+    seed : int
+    count : int
+        Requests at most.
+    budget : float
+        Seconds at most.
+    chunk : int
+        Requests are cut into tasks of so many units, each timed alone.
+    room : int
+        Tasks of a request that are kept, at most.
 
     Returns
     -------
-    operation, server, client : numpy.ndarray
-        Number of each request's operation, and the ns that its two sides took (one clock reading included).
+    dict
+        operation (n), fixed (n, ns: parse and reply), client (n, ns), tasks (n × tasks, ns), rounds (exchanges
+        before the last). The cost of the clock's readings is in them: see clock_cost.
     """
     cdef const core.service_ops *ops = core.registry_service(name.encode())
     if ops == NULL:
@@ -82,11 +128,13 @@ def service_times(str name, dict options, uint64_t seed, int count, double budge
     cdef core.random random
     cdef timing t
     cdef int i = 0, failed = 0
-    cdef int64_t until = core.clock_now() + <int64_t>(budget * 1e9)
+    cdef int64_t until
     operation = np.zeros(count, dtype=np.int64)
-    server_ns = np.zeros(count, dtype=np.int64)
+    fixed_ns = np.zeros(count, dtype=np.int64)
     client_ns = np.zeros(count, dtype=np.int64)
-    cdef int64_t[::1] operations = operation, servers = server_ns, clients = client_ns
+    task_ns = np.zeros((count, room), dtype=np.int64)
+    cdef int64_t[::1] operations = operation, fixed = fixed_ns, clients = client_ns
+    cdef int64_t[:, ::1] tasks = task_ns
     cdef core.counters *page = <core.counters *>calloc(1, core.counters_size())
     cdef void *session = calloc(1, ops.session_size + 1)
     cdef void *asker = calloc(1, ops.client_session_size + 1)
@@ -98,13 +146,17 @@ def service_times(str name, dict options, uint64_t seed, int count, double budge
     ops.open(service, session)
     ops.client_open(client, asker)
     cdef core.counter_block *me = core.counters_claim(page, core.ROLE_WORKER)
+    until = core.clock_now() + <int64_t>(budget * 1e9)
+    t.tasks = 1
+    t.rounds = 0
     with nogil:
         while i < count and (i < 16 or core.clock_now() < until):
-            failed = _once(ops, service, session, client, asker, &random, &request, &reply, me, &t)
+            t.task = &tasks[i, 0]
+            failed = _once(ops, service, session, client, asker, &random, &request, &reply, me, chunk, room, &t)
             if failed:
                 break
             operations[i] = t.operation
-            servers[i] = t.server
+            fixed[i] = t.fixed
             clients[i] = t.client
             i += 1
         core.counters_release(me)
@@ -120,7 +172,10 @@ def service_times(str name, dict options, uint64_t seed, int count, double budge
     free(asker)
     if failed:
         raise RuntimeError(f"{name}: its two sides disagree (error {-failed})")
-    return operation[:i], server_ns[:i], client_ns[:i]
+    return {
+        "operation": operation[:i], "fixed": fixed_ns[:i], "client": client_ns[:i],
+        "tasks": task_ns[:i, : min(t.tasks, room)], "rounds": t.rounds,
+    }
 
 
 def probe(str name, dict options, double budget, int capacity=10000):

@@ -70,6 +70,7 @@ cdef extern from "core/service.h":
         void (*close)(void *service, void *session) noexcept nogil
         int (*parse)(void *service, void *session, const char *data, size_t length, size_t *used,
                      buffer *out) noexcept nogil
+        uint32_t (*split)(void *service, void *session, uint32_t chunk) noexcept nogil
         void (*run)(void *service, void *session, uint32_t task, uint32_t chunk, counter_block *me) noexcept nogil
         int (*reply)(void *service, void *session, buffer *out) noexcept nogil
         int (*client_create)(const config *config, uint64_t seed, void **client)

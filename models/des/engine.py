@@ -12,12 +12,12 @@ import simpy
 
 from models import quantiles
 from models.costs import Costs, Demand
-from models.des.machine import Machine, Prices
+from models.des.machine import Machine, Prices, Scheduler
 from models.des.parts import Connection, Request
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario, ScenarioError
 
-MACHINE_COSTS = ("wake_waker", "wake_sleeper", "wake_latency", "wake_local", "switch")
+MACHINE_COSTS = ("wake_waker", "wake_sleeper", "wake_latency", "wake_socket", "wake_futex", "switch", "block")
 
 
 class World:
@@ -27,7 +27,7 @@ class World:
         self.scenario, self.costs = scenario, costs
         self.env = simpy.Environment()
         prices = Prices(*(costs[f"machine.{name}"] for name in MACHINE_COSTS))
-        self.machine = Machine(self.env, costs.cpus, prices)
+        self.machine = Machine(self.env, costs.cpus, prices, Scheduler.of(costs.cpus, packs=costs.packs))
         self.connections: list[Connection] = []
         self.random = np.random.default_rng(seed)
         self._requests = self._draw(costs.demand(scenario))

@@ -56,14 +56,13 @@ class Connection:
 class Inbox:
     """What one thread waits for: items that others put, taken in batches. Models epoll, select and blocking receive."""
 
-    __slots__ = ("asleep", "items", "machine", "owner", "sync")
+    __slots__ = ("asleep", "items", "machine", "owner")
 
-    def __init__(self, machine: Machine, sync: bool = True) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.items: deque[Any] = deque()
         self.owner: Thread | None = None
         self.asleep = False
-        self.sync = sync
 
     def put(self, item: Any, sender: Thread | None) -> float:
         """Adds an item; gives the processor time that waking the owner costs the sender."""
@@ -72,7 +71,7 @@ class Inbox:
             return 0.0
         assert self.owner is not None
         self.asleep = False
-        return self.machine.wake(self.owner, sender, self.sync)
+        return self.machine.wake(self.owner, sender, self.machine.prices.wake_socket, sync=True)
 
     def wait(self, thread: Thread) -> Steps:
         """Sleeps until there is an item."""
@@ -108,7 +107,7 @@ class Semaphore:
         self.count += 1
         if not self.waiters:
             return 0.0
-        return self.machine.wake(self.waiters.popleft(), thread)
+        return self.machine.wake(self.waiters.popleft(), thread, self.machine.prices.wake_futex)
 
 
 def answer(connection: Connection, thread: Thread, seconds: float) -> Steps:
@@ -118,3 +117,50 @@ def answer(connection: Connection, thread: Thread, seconds: float) -> Steps:
     price = connection.at_client.put(connection, thread)
     if price:
         yield thread.run(price)
+
+
+class PolledLock:
+    """A lock that a spinning thread takes and lets go for ever, and that others want now and then.
+
+    The spinner holds it for a share of its time. Somebody who finds it held sleeps: for a moment if the spinner runs, and
+    until the spinner's next slice if it lost its CPU inside the lock. (A futex mutex does not spin.)
+    """
+
+    __slots__ = ("held", "machine", "random", "share", "spinner", "waiters")
+
+    def __init__(self, machine: Machine, share: float, random: Any) -> None:
+        self.machine, self.share, self.random = machine, share, random
+        self.held = False
+        self.spinner: Thread | None = None
+        self.waiters: list[Thread] = []
+
+    def attach(self, spinner: Thread) -> None:
+        """Names the thread that polls under the lock."""
+        self.spinner = spinner
+        self.machine.on_preempt[spinner] = self._preempted
+        self.machine.on_dispatch[spinner] = self._dispatched
+
+    def _preempted(self) -> None:
+        assert self.spinner is not None
+        self.held = self.spinner.spinning and self.random.random() < self.share
+
+    def _dispatched(self) -> None:
+        self.held = False
+        waiters, self.waiters = self.waiters, []
+        for thread in waiters:
+            self.machine.wake(thread, self.spinner)
+
+    def acquire(self, thread: Thread) -> Steps:
+        """Takes the lock for an instant; gives whether it had to be waited for."""
+        if self.held:
+            self.waiters.append(thread)
+        elif self._runs() and self.random.random() < self.share:
+            self.machine.at(self.machine.prices.wake_futex, lambda _: self.machine.wake(thread, self.spinner), 0)
+        else:
+            return False
+        yield thread.sleep()
+        return True
+
+    def _runs(self) -> bool:
+        spinner = self.spinner
+        return spinner is not None and spinner.spinning and spinner.state == "running"

@@ -17,10 +17,10 @@
 #include <sys/epoll.h>
 
 struct acceptor {
-    int listener; /* the caller's */
-    int wake;     /* an eventfd */
-    int epoll;    /* −1 when only connections are waited for */
-    int paused;   /* the listener is not watched for a moment */
+    int listener;         /* the caller's */
+    int wake;             /* an eventfd */
+    int epoll;            /* −1 when only connections are waited for */
+    int64_t paused_until; /* 0: the listener is watched */
 };
 
 /* `watching`: nonzero to use acceptor_wait and the functions that go with it. */

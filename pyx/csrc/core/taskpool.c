@@ -8,7 +8,8 @@
  * that only when its count was the last and there is a finish to call, in which case nobody else can think it
  * finished.
  *
- * Waiting with spin: a worker polls its queue under its lock, without pause, until `ending`.
+ * Waiting with spin: a worker polls its queue under its lock, without pause, until `ending`; only when
+ * the pool is cut does it take naps, to leave the processors to those who have tasks left to count down.
  *
  * Waiting without: a worker about to sleep sets `idle`, then looks once more at all that it could take, then
  * waits for its semaphore. Whoever makes work first changes a depth, then looks at `idle`; if it is set,
@@ -20,10 +21,8 @@
  * queue. Both wake the queue's owner (a thief is awake), and worker i−1 when the depth has become two or
  * more. So no worker sleeps while there is something that it could take.
  *
- * Stop: nobody submits any more (a finish may, until it sees that it must not). A worker leaves when it finds
- * nothing and `ending` is set. Its queue is then empty for good: only its owner, or a thief into its own,
- * puts now. A finish runs in a worker, which takes what it submits to other queues into account only through
- * their owners: therefore finishes must not submit once taskpool_end is called. */
+ * Stop: nobody submits any more. A worker that saw `ending` and then finds nothing leaves; its queue is empty
+ * for good, as only a thief, into its own queue, still puts. */
 #include "taskpool.h"
 
 #include "clock.h"
@@ -115,12 +114,14 @@ static int64_t run(struct taskpool *pool, struct task *task, struct counter_bloc
 }
 
 static void spin_for_tasks(struct worker *worker, struct counter_block *me) {
+    const struct timespec nap = {0, 1000000};
     int64_t since = clock_now();
     uint64_t turns = 0;
     for (;;) {
+        int ending = atomic_load(&worker->pool->ending);
         struct task *task = find(worker, me);
         if (!task) {
-            if (atomic_load_explicit(&worker->pool->ending, memory_order_relaxed))
+            if (ending)
                 return;
             COUNT(me, spins, 1);
             turns++;
@@ -130,6 +131,8 @@ static void spin_for_tasks(struct worker *worker, struct counter_block *me) {
             COUNT(me, wait_ns, now - since);
             counters_publish(me, now);
             since = now;
+            if (!task && taskpool_is_cut(worker->pool))
+                nanosleep(&nap, NULL);
         }
         if (task) {
             since = run(worker->pool, task, me);
@@ -160,10 +163,11 @@ static void sleep_until_woken(struct worker *worker, struct counter_block *me) {
 
 static void sleep_for_tasks(struct worker *worker, struct counter_block *me) {
     for (;;) {
+        int ending = atomic_load(&worker->pool->ending);
         struct task *task = find(worker, me);
         if (task)
             run(worker->pool, task, me);
-        else if (atomic_load(&worker->pool->ending))
+        else if (ending)
             return;
         else
             sleep_until_woken(worker, me);

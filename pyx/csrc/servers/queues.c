@@ -1,66 +1,46 @@
-/* Threads of connections split each request into tasks over the queues of a fixed set of workers; workers can
- * steal.
+/* Requests are split into tasks over the queues of a fixed set of workers (core/taskpool.h), which can steal.
  *
- * Who owns what. The acceptor owns a connection until its thread is started, then that thread does, with
- * blocking calls, until the connection ends. A request's tasks are an array of the connection, used again for
- * every request: the thread fills it, puts the tasks one by one, round robin from a random queue, and touches
- * neither it nor the session until all have run. A task is in exactly one place: in one queue, or in the
- * hands of one worker. Queues hand it over under their locks, so none is lost or run twice.
+ * accept=thread: a thread for each connection reads with blocking calls, submits a request, waits for its
+ * tasks and writes the reply. It owns the connection from its start on, and lends the session to the workers
+ * while it waits. It waits as the workers do: wait=spin (as published) polls the count of remaining tasks,
+ * wait=block sleeps on the semaphore `done`, which the last task's worker posts and then forgets.
  *
- * The end of a request. A worker's last touch of a task, its connection and its session is the one that the
- * connection's thread waits for, because that thread may free all of them next. wait=spin: the thread polls
- * `remaining`; every worker leaves with its decrement. wait=block: the thread looks at the semaphore `done`
- * only; a worker leaves with its decrement, or, when that was the last, with its post.
+ * accept=epoll: the acceptor watches all connections and reads and submits what is ready; the worker that
+ * ends a request's last task writes the reply and arms the connection again. Every event is one-shot, so a
+ * connection is either armed (the acceptor's), or in the acceptor's hands, or lent to the workers. Only the
+ * acceptor submits: a worker that sees more input, or output that the peer does not take, arms the connection
+ * for output and leaves the rest to the acceptor. `wait` then says how the workers wait; the acceptor sleeps
+ * in epoll_wait.
  *
- * Locks. Queue locks and the list's lock (`lock`) are leaves: nothing is ever taken under one of them. A
- * thief takes its share out under the victim's lock, lets go, and puts it into its own queue under its own.
+ * The list of connections, and how many threads live, are under `lock`, a leaf: nothing is taken under it. A
+ * connection leaves the list before it is freed.
  *
- * Waiting. wait=spin, as published: workers poll their queue under its lock without pause; only `ending`
- * stops them. wait=block: a worker about to sleep sets `idle`, then looks once more at all that it could
- * take, then waits for its semaphore. Whoever makes work first changes a depth, then looks at `idle`; if it
- * is set, clears it and posts. All four accesses are sequentially consistent, so either the worker sees the
- * depth or the other sees the worker idle; only the one who clears `idle` posts, so posts and waits pair off.
- *     What worker i could take is its own queue when that is not empty and, with steal=next, queue i+1 when
- * that holds two or more. Depths grow in two places only: a connection's thread puts a task, a thief puts its
- * share into its own queue. Both wake the queue's owner (a thief is awake), and worker i−1 when the depth has
- * become two or more. So no worker sleeps while there is something that it could take. Semaphores are tried
- * before they are slept on, so `sleeps` is exact.
+ * Threads of connections are detached, so that nothing of them is left when they end, however many came. The
+ * last thing that one does with the server is to count itself out of `live` under `lock`, which the stopper
+ * must take.
  *
- * Ended threads. Each joins the one that ended before it, so at most one waits to be joined, and nothing
- * piles up.
+ * Stop: the pool is cut. Tasks that wait are not run any more, but they count down, so that every
+ * connection's thread comes back and ends without a reply; who spins takes naps from then on, or a thousand
+ * spinners would keep the workers from the processors. The acceptor is woken and joined; from then on the
+ * list only shrinks and, with accept=epoll, nothing is submitted. Every listed socket is shut down, which
+ * ends blocking calls (and a thread looks whether the pool is cut, as a socket that is shut down still yields
+ * what a peer goes on sending). When the last thread has gone, the workers are ended, and the stopper, alone,
+ * frees what is left in the list. Tasks that run are waited for.
  *
- * Stop: the acceptor is woken by eventfd and joined, so the list of connections can only shrink; every socket
- * is shut down, which ends blocking calls; `cut` lets workers skip what is queued (nobody is there to read
- * the answers). Workers go on until the last connection's thread has ended, so all tasks come back; only then
- * `ending` is set.
- *
- * Counters. wait_ns of a connection's thread is the time it waited for its tasks, of a worker the time
- * without one. */
+ * Counters: wait_ns of a connection's thread is the time it waited for its tasks, `spins` its looks at them.
+ */
+#include "../core/acceptor.h"
 #include "../core/clock.h"
 #include "../core/conn.h"
 #include "../core/registry.h"
-#include "../core/sock.h"
-#include "../core/taskqueue.h"
+#include "../core/taskpool.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-enum {
-    MOST_WORKERS = 256,
-    /* Every thread needs a block of its own, or counts are lost. */
-    MOST_CONNECTIONS = COUNTER_BLOCKS - MOST_WORKERS - 8,
-    STACK_SIZE = 256 << 10,
-    SLEEP_NS = 5000,      /* a poll that took longer has slept; asking first would cost a system call */
-    ACCEPT_PAUSE_MS = 10, /* out of descriptors or threads: the listener is left alone for so long */
-    SPINS_A_LOOK = 1024,  /* turns between two looks at the clock */
-};
 
 static const struct knob knobs[] = {
     {"workers", KNOB_INT, "4", "1:256", "threads", "threads that run tasks, each with its queue"},
@@ -69,45 +49,39 @@ static const struct knob knobs[] = {
      "what an idle worker does: nothing, or take half of the next queue if it holds two tasks or more"},
     {"wait", KNOB_CHOICE, "block", "spin|block", "",
      "poll for work and results (as published), or sleep until woken"},
-    {"accept", KNOB_CHOICE, "thread", "thread", "", "a thread for each connection"},
+    {"accept", KNOB_CHOICE, "thread", "thread|epoll", "",
+     "who reads requests: a thread for each connection, or one thread that watches all"},
     {0},
 };
 
-struct worker {
-    struct taskqueue queue;
-    struct queues_server *server;
-    size_t number;
-    _Atomic int idle;
-    sem_t wakeup;
-    pthread_t thread;
+enum {
+    /* A thread without a counter block of its own would lose counts: blocks for 256 workers and the acceptor
+       are left. */
+    MOST_CONNECTIONS = COUNTER_BLOCKS - 256 - 1,
+    STACK_SIZE = 256 << 10,
+    SPINS_A_LOOK = 1024, /* turns between two looks at the clock */
+    BATCH = 256,
 };
 
 struct queues_server {
     struct server_env env;
-    int spin, steal;
-    uint32_t chunk;
-    int wake;
-    _Atomic int stopping, cut, ending;
-    pthread_attr_t small_stack;
-    pthread_t acceptor;
-    uint64_t serial; /* connections so far; the acceptor's */
+    int spin, by_thread;
+    struct taskpool *pool;
+    struct acceptor acceptor;
+    struct counter_block *accept_block; /* written by the acceptor, read after its join */
+    pthread_t accepting;
+    pthread_attr_t attributes; /* of threads of connections */
+    uint64_t serial;           /* connections so far; the acceptor's */
     pthread_mutex_t lock;
     pthread_cond_t none_live;
-    struct conn_list conns; /* under lock, as the rest of this group */
-    size_t live;            /* threads of connections that have not set `ended` yet */
-    int any_ended;
-    pthread_t ended; /* the last to end, not joined yet */
-    size_t workers;
-    struct worker *worker;
+    struct conn_list conns; /* under lock, as the rest */
+    size_t live;            /* threads of connections */
 };
 
 struct connection {
     struct queues_server *server;
     struct conn *conn;
-    struct random random;
-    struct task *tasks;
-    uint32_t capacity;
-    _Atomic uint32_t remaining;
+    struct job job;
     sem_t done;
 };
 
@@ -115,146 +89,43 @@ static int threads(const struct config *config) {
     return (int)config_int(config, "workers");
 }
 
-static struct worker *neighbour(struct worker *worker, size_t steps) {
-    struct queues_server *server = worker->server;
-    return &server->worker[(worker->number + steps) % server->workers];
+static void enlist(struct queues_server *server, struct conn *conn) {
+    pthread_mutex_lock(&server->lock);
+    conn_list_add(&server->conns, conn);
+    pthread_mutex_unlock(&server->lock);
 }
 
-static void wake(struct worker *worker) {
-    if (atomic_load(&worker->idle) && atomic_exchange(&worker->idle, 0))
-        sem_post(&worker->wakeup);
+/* Takes the connection off the list and frees it. */
+static void end(struct connection *connection, struct counter_block *me) {
+    struct queues_server *server = connection->server;
+    pthread_mutex_lock(&server->lock);
+    conn_list_remove(&server->conns, connection->conn);
+    pthread_mutex_unlock(&server->lock);
+    conn_destroy(connection->conn);
+    job_free(&connection->job);
+    sem_destroy(&connection->done);
+    free(connection);
+    COUNT(me, closed, 1);
 }
 
-/* To be called after tasks were put into the worker's queue. */
-static void wake_takers(struct worker *worker, uint32_t depth) {
-    struct queues_server *server = worker->server;
-    if (server->spin)
-        return;
-    wake(worker);
-    if (server->steal && depth >= 2)
-        wake(neighbour(worker, server->workers - 1));
-}
-
-static struct task *steal(struct worker *worker, struct counter_block *me) {
-    struct worker *victim = neighbour(worker, 1);
-    struct task *first, *last;
-    COUNT(me, steals_tried, 1);
-    if (taskqueue_depth(&victim->queue) < 2)
-        return NULL;
-    uint32_t count = taskqueue_take_half(&victim->queue, &first, &last, me);
-    if (!count)
-        return NULL;
-    COUNT(me, steals, count);
-    if (count > 1)
-        wake_takers(worker, taskqueue_put_chain(&worker->queue, first->next, last, count - 1, me));
-    return first;
-}
-
-static struct task *find(struct worker *worker, struct counter_block *me) {
-    struct task *task = taskqueue_take(&worker->queue, me);
-    return task || !worker->server->steal ? task : steal(worker, me);
-}
-
-/* The time when it was done. */
-static int64_t run(struct queues_server *server, struct task *task, struct counter_block *me) {
-    struct connection *connection = task->job;
-    struct conn *conn = connection->conn;
-    int64_t now = clock_now();
-    if (!atomic_load_explicit(&server->cut, memory_order_relaxed)) {
-        int64_t start = now;
-        conn->service->run(conn->state, conn->session, task->index, server->chunk, me);
-        now = clock_now();
-        COUNT(me, busy_ns, now - start);
-        COUNT(me, tasks, 1);
-    }
-    if (atomic_fetch_sub_explicit(&connection->remaining, 1, memory_order_acq_rel) == 1 && !server->spin)
-        sem_post(&connection->done);
-    counters_publish(me, now);
-    return now;
-}
-
-static void spin_for_tasks(struct worker *worker, struct counter_block *me) {
-    struct queues_server *server = worker->server;
-    int64_t since = clock_now();
-    uint64_t turns = 0;
-    while (!atomic_load_explicit(&server->ending, memory_order_relaxed)) {
-        struct task *task = find(worker, me);
-        if (!task) {
-            COUNT(me, spins, 1);
-            turns++;
-        }
-        if (task ? turns : !(turns % SPINS_A_LOOK)) {
-            int64_t now = clock_now();
-            COUNT(me, wait_ns, now - since);
-            counters_publish(me, now);
-            since = now;
-        }
-        if (task) {
-            since = run(server, task, me);
-            turns = 0;
-        }
-    }
-}
-
-static int could_take(struct worker *worker) {
-    struct queues_server *server = worker->server;
-    return taskqueue_depth(&worker->queue) || atomic_load(&server->ending) ||
-           (server->steal && taskqueue_depth(&neighbour(worker, 1)->queue) >= 2);
-}
-
-static void sleep_for_tasks(struct worker *worker, struct counter_block *me) {
-    for (;;) {
-        struct task *task = find(worker, me);
-        if (task) {
-            run(worker->server, task, me);
-            continue;
-        }
-        if (atomic_load(&worker->server->ending))
-            return;
-        atomic_store(&worker->idle, 1);
-        if (could_take(worker) && atomic_exchange(&worker->idle, 0))
-            continue;
-        if (!sem_trywait(&worker->wakeup))
-            continue;
-        int64_t start = clock_now();
-        while (sem_wait(&worker->wakeup))
-            ;
-        COUNT(me, sleeps, 1);
-        COUNT(me, wait_ns, clock_now() - start);
-    }
-}
-
-static void *work(void *argument) {
-    struct worker *worker = argument;
-    struct counter_block *me = counters_claim(worker->server->env.counters, ROLE_WORKER);
-    taskqueue_show(&worker->queue, me);
-    if (worker->server->spin)
-        spin_for_tasks(worker, me);
-    else
-        sleep_for_tasks(worker, me);
-    counters_release(me);
-    return NULL;
-}
-
-/* Makes room in the connection's array. */
-static int reserve(struct connection *connection, uint32_t count) {
-    if (count <= connection->capacity)
-        return 0;
-    struct task *tasks = realloc(connection->tasks, count * sizeof(*tasks));
-    if (!tasks)
-        return -ENOMEM;
-    connection->tasks = tasks;
-    connection->capacity = count;
-    return 0;
+/* accept=thread, wait=block: the last task has run. */
+static void post_done(struct job *job, struct counter_block *me) {
+    (void)me;
+    struct connection *connection = job->conn->owner;
+    sem_post(&connection->done);
 }
 
 static void await_tasks(struct connection *connection, struct counter_block *me) {
     int64_t start = clock_now();
     if (connection->server->spin) {
+        const struct timespec nap = {0, 1000000};
         uint64_t turns = 0;
-        while (atomic_load_explicit(&connection->remaining, memory_order_acquire))
-            if (!(++turns % SPINS_A_LOOK))
+        while (atomic_load_explicit(&connection->job.remaining, memory_order_acquire))
+            if (!(++turns % SPINS_A_LOOK)) {
                 counters_publish(me, clock_now());
+                if (taskpool_is_cut(connection->server->pool))
+                    nanosleep(&nap, NULL);
+            }
         COUNT(me, spins, turns);
     } else if (sem_trywait(&connection->done)) {
         COUNT(me, sleeps, 1);
@@ -264,84 +135,117 @@ static void await_tasks(struct connection *connection, struct counter_block *me)
     COUNT(me, wait_ns, clock_now() - start);
 }
 
-/* Runs the request by way of the queues and writes the reply. */
+/* Runs the request by way of the pool and writes the reply. */
 static int answer(struct connection *connection, struct counter_block *me) {
-    struct queues_server *server = connection->server;
-    struct conn *conn = connection->conn;
-    uint32_t count = conn->service->split(conn->state, conn->session, server->chunk);
-    int rc = reserve(connection, count);
+    struct taskpool *pool = connection->server->pool;
+    int rc = taskpool_submit(pool, &connection->job, me);
     if (rc) {
         COUNT(me, errors, 1);
         return rc;
     }
-    atomic_store(&connection->remaining, count);
-    size_t at = random_below(&connection->random, server->workers);
-    for (uint32_t i = 0; i < count; i++) {
-        struct worker *worker = &server->worker[at];
-        connection->tasks[i] = (struct task){NULL, connection, i};
-        wake_takers(worker, taskqueue_put(&worker->queue, &connection->tasks[i], me));
-        at = at + 1 == server->workers ? 0 : at + 1;
-    }
     await_tasks(connection, me);
-    return atomic_load(&server->cut) ? -ECANCELED : conn_reply(conn, me);
+    return taskpool_is_cut(pool) ? -ECANCELED : conn_reply(connection->conn, me);
 }
 
-/* Reads until a request is whole, or answers one. Negative: the connection has ended. */
+/* Answers a request, or reads until one may be whole. Negative: the connection has ended. */
 static int turn(struct connection *connection, struct counter_block *me) {
     struct conn *conn = connection->conn;
-    int rc = conn_next(conn);
-    if (rc > 0) {
+    int whole = conn_next(conn), rc = 0;
+    if (whole > 0) {
         rc = answer(connection, me);
-        return rc ? rc : conn_flush(conn, 0);
-    }
-    if (rc < 0) {
+    } else if (whole < 0) {
         COUNT(me, errors, 1);
         conn->closing = 1;
     }
-    rc = conn_flush(conn, 0);
+    if (rc >= 0)
+        rc = conn_flush(conn, 0);
     counters_publish(me, clock_now());
-    return rc < 0 ? rc : conn_fill(conn, 0);
+    return rc < 0 || whole > 0 ? rc : conn_fill(conn, 0);
 }
 
-static void delist(struct queues_server *server, struct conn *conn) {
-    pthread_mutex_lock(&server->lock);
-    conn_list_remove(&server->conns, conn);
-    pthread_mutex_unlock(&server->lock);
-}
-
-static void release(struct connection *connection) {
-    conn_destroy(connection->conn);
-    sem_destroy(&connection->done);
-    free(connection->tasks);
-    free(connection);
-}
-
-/* The last words of a connection's thread. */
 static void leave(struct queues_server *server) {
     pthread_mutex_lock(&server->lock);
-    int any_before = server->any_ended;
-    pthread_t before = server->ended;
-    server->any_ended = 1;
-    server->ended = pthread_self();
     if (!--server->live)
         pthread_cond_signal(&server->none_live);
     pthread_mutex_unlock(&server->lock);
-    if (any_before)
-        pthread_join(before, NULL);
 }
 
 static void *attend(void *argument) {
     struct connection *connection = argument;
     struct queues_server *server = connection->server;
     struct counter_block *me = counters_claim(server->env.counters, ROLE_CONNECTION);
-    while (!atomic_load(&server->stopping) && turn(connection, me) >= 0)
+    while (!taskpool_is_cut(server->pool) && turn(connection, me) >= 0)
         ;
-    delist(server, connection->conn);
-    release(connection);
-    COUNT(me, closed, 1);
+    end(connection, me);
     counters_release(me);
     leave(server);
     return NULL;
+}
+
+/* accept=thread: starts the thread of a new connection. */
+static int employ(struct connection *connection) {
+    struct queues_server *server = connection->server;
+    pthread_t thread;
+    pthread_mutex_lock(&server->lock);
+    int full = server->live >= MOST_CONNECTIONS;
+    server->live += !full;
+    pthread_mutex_unlock(&server->lock);
+    if (full)
+        return -EUSERS;
+    int rc = -pthread_create(&thread, &server->attributes, attend, connection);
+    if (rc)
+        leave(server);
+    return rc;
+}
+
+/* accept=epoll: gives the connection to whoever is told of one of the events. */
+static void arm(struct connection *connection, uint32_t events, struct counter_block *me) {
+    if (acceptor_arm(&connection->server->acceptor, connection->conn->fd, events, connection))
+        end(connection, me);
+}
+
+/* accept=epoll: the last task has run. Input that was read already is announced by no socket; that the socket
+ * takes output is, at once, and leads the acceptor to it. A job that was cut short has no reply; its
+ * connection is left to the stopper. */
+static void reply_and_arm(struct job *job, struct counter_block *me) {
+    struct conn *conn = job->conn;
+    struct connection *connection = conn->owner;
+    if (taskpool_is_cut(connection->server->pool))
+        return;
+    int rc = conn_reply(conn, me);
+    if (!rc)
+        rc = conn_flush(conn, MSG_DONTWAIT);
+    if (rc < 0)
+        end(connection, me);
+    else
+        arm(connection, rc && !buffer_length(&conn->in) ? EPOLLIN : EPOLLOUT, me);
+}
+
+/* accept=epoll, the acceptor: flushes, reads once, and submits a request when it is whole. */
+static void advance(struct connection *connection, struct counter_block *me) {
+    struct conn *conn = connection->conn;
+    int filled = 0, rc = conn_flush(conn, MSG_DONTWAIT);
+    while (rc > 0) {
+        int whole = conn_next(conn);
+        if (whole > 0) {
+            rc = taskpool_submit(connection->server->pool, &connection->job, me);
+            if (!rc)
+                return;
+        }
+        if (whole) {
+            COUNT(me, errors, 1);
+            conn->closing = 1;
+        }
+        rc = conn_flush(conn, MSG_DONTWAIT);
+        if (rc > 0 && (filled++ || !(rc = conn_fill(conn, MSG_DONTWAIT)))) {
+            arm(connection, EPOLLIN, me);
+            return;
+        }
+    }
+    if (rc < 0)
+        end(connection, me);
+    else
+        arm(connection, EPOLLOUT, me);
 }
 
 static int prepare(struct queues_server *server, int fd, struct connection **out) {
@@ -356,172 +260,144 @@ static int prepare(struct queues_server *server, int fd, struct connection **out
         return rc;
     }
     connection->server = server;
+    connection->conn->owner = connection;
     sem_init(&connection->done, 0, 0);
-    random_seed(&connection->random, 0x717565756573, server->serial++);
+    job_init(&connection->job, connection->conn, server->serial++,
+             !server->by_thread ? reply_and_arm
+             : server->spin     ? NULL
+                                : post_done);
+    enlist(server, connection->conn);
     *out = connection;
     return 0;
 }
 
-/* Starts the thread of a new connection; closes it on failure. */
-static int admit(struct queues_server *server, int fd) {
+static void admit(struct queues_server *server, int fd, struct counter_block *me) {
     struct connection *connection;
-    pthread_t thread;
-    pthread_mutex_lock(&server->lock);
-    int full = server->live >= MOST_CONNECTIONS;
-    pthread_mutex_unlock(&server->lock);
-    if (full) {
-        close(fd);
-        return -EUSERS;
+    if (prepare(server, fd, &connection)) {
+        COUNT(me, errors, 1);
+        return;
     }
-    int rc = prepare(server, fd, &connection);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&server->lock);
-    conn_list_add(&server->conns, connection->conn);
-    server->live++;
-    pthread_mutex_unlock(&server->lock);
-    rc = -pthread_create(&thread, &server->small_stack, attend, connection);
+    COUNT(me, accepted, 1);
+    int rc =
+        server->by_thread ? employ(connection) : acceptor_add(&server->acceptor, fd, EPOLLIN, connection);
     if (!rc)
-        return 0;
-    pthread_mutex_lock(&server->lock);
-    conn_list_remove(&server->conns, connection->conn);
-    server->live--;
-    pthread_mutex_unlock(&server->lock);
-    release(connection);
-    return rc;
+        return;
+    COUNT(me, errors, 1);
+    end(connection, me);
+    if (rc == -EAGAIN)
+        acceptor_pause(&server->acceptor);
+}
+
+static void watch_connections(struct queues_server *server, struct counter_block *me) {
+    struct epoll_event events[BATCH];
+    int count, fd;
+    while ((count = acceptor_wait(&server->acceptor, events, BATCH, me)) >= 0) {
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.ptr)
+                advance(events[i].data.ptr, me);
+            else
+                for (int taken = 0; taken < BATCH && (fd = acceptor_take(&server->acceptor, me)) >= 0;
+                     taken++)
+                    admit(server, fd, me);
+        }
+    }
 }
 
 static void *accept_loop(void *argument) {
     struct queues_server *server = argument;
     struct counter_block *me = counters_claim(server->env.counters, ROLE_ACCEPTOR);
-    while (!atomic_load(&server->stopping)) {
-        int64_t start = clock_now();
-        int fd = sock_accept_wait(server->env.listener, server->wake);
-        int64_t now = clock_now();
-        COUNT(me, polls, 1);
-        if (now - start > SLEEP_NS) {
-            COUNT(me, sleeps, 1);
-            COUNT(me, wait_ns, now - start);
-        }
-        counters_publish(me, now);
-        if (fd == -ECANCELED)
-            break;
-        int rc = fd < 0 ? fd : admit(server, fd);
-        if (!rc) {
-            COUNT(me, accepted, 1);
-        } else {
-            COUNT(me, errors, 1);
-            if (rc != -EUSERS)
-                poll(&(struct pollfd){server->wake, POLLIN, 0}, 1, ACCEPT_PAUSE_MS);
-        }
-    }
+    server->accept_block = me;
+    int fd;
+    if (!server->by_thread)
+        watch_connections(server, me);
+    else
+        while ((fd = acceptor_next(&server->acceptor, me)) >= 0)
+            admit(server, fd, me);
     counters_release(me);
     return NULL;
 }
 
-static void destroy(void *self) {
-    struct queues_server *server = self;
-    for (size_t i = 0; i < server->workers; i++) {
-        sem_destroy(&server->worker[i].wakeup);
-        taskqueue_destroy(&server->worker[i].queue);
-    }
-    free(server->worker);
-    pthread_attr_destroy(&server->small_stack);
-    pthread_cond_destroy(&server->none_live);
-    pthread_mutex_destroy(&server->lock);
-    if (server->wake >= 0)
-        close(server->wake);
-    free(server);
-}
-
 static int create(const struct server_env *env, char *message, size_t size, void **out) {
     (void)message, (void)size;
-    size_t workers = (size_t)config_int(env->config, "workers");
     struct queues_server *server = calloc(1, sizeof(*server));
-    struct worker *worker = aligned_alloc(_Alignof(struct worker), workers * sizeof(*worker));
-    if (!server || !worker) {
-        free(server);
-        free(worker);
+    if (!server)
         return -ENOMEM;
-    }
-    memset(worker, 0, workers * sizeof(*worker));
     server->env = *env;
     server->spin = config_is(env->config, "wait", "spin");
-    server->steal = config_is(env->config, "steal", "next") && workers > 1;
-    server->chunk = (uint32_t)config_int(env->config, "chunk");
-    server->workers = workers;
-    server->worker = worker;
-    for (size_t i = 0; i < workers; i++) {
-        taskqueue_create(&worker[i].queue);
-        worker[i].server = server;
-        worker[i].number = i;
-        sem_init(&worker[i].wakeup, 0, 0);
-    }
+    server->by_thread = config_is(env->config, "accept", "thread");
+    struct taskpool_options options = {
+        .workers = (size_t)config_int(env->config, "workers"),
+        .chunk = (uint32_t)config_int(env->config, "chunk"),
+        .spin = server->spin,
+        .steal = config_is(env->config, "steal", "next"),
+    };
+    int rc = taskpool_create(&options, &server->pool);
+    if (rc)
+        goto no_pool;
+    rc = acceptor_create(&server->acceptor, env->listener, !server->by_thread);
+    if (rc)
+        goto no_acceptor;
+    rc = -pthread_attr_init(&server->attributes);
+    if (rc)
+        goto no_attributes;
+    pthread_attr_setstacksize(&server->attributes, STACK_SIZE);
+    pthread_attr_setdetachstate(&server->attributes, PTHREAD_CREATE_DETACHED);
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->none_live, NULL);
-    int rc = -pthread_attr_init(&server->small_stack);
-    if (!rc)
-        rc = -pthread_attr_setstacksize(&server->small_stack, STACK_SIZE);
-    server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (server->wake < 0)
-        rc = -errno;
-    if (rc) {
-        destroy(server);
-        return rc;
-    }
     *out = server;
     return 0;
-}
-
-static int end_workers(struct queues_server *server, size_t count) {
-    int rc = 0;
-    atomic_store(&server->ending, 1);
-    for (size_t i = 0; i < count; i++)
-        wake(&server->worker[i]);
-    for (size_t i = 0; i < count; i++) {
-        int one = -pthread_join(server->worker[i].thread, NULL);
-        rc = rc ? rc : one;
-    }
+no_attributes:
+    acceptor_destroy(&server->acceptor);
+no_acceptor:
+    taskpool_destroy(server->pool);
+no_pool:
+    free(server);
     return rc;
 }
 
 static int start(void *self) {
     struct queues_server *server = self;
-    for (size_t i = 0; i < server->workers; i++) {
-        int rc = -pthread_create(&server->worker[i].thread, NULL, work, &server->worker[i]);
-        if (rc) {
-            end_workers(server, i);
-            return rc;
-        }
-    }
-    int rc = -pthread_create(&server->acceptor, NULL, accept_loop, server);
+    int rc = taskpool_start(server->pool, server->env.counters);
     if (rc)
-        end_workers(server, server->workers);
+        return rc;
+    rc = -pthread_create(&server->accepting, NULL, accept_loop, server);
+    if (rc)
+        taskpool_end(server->pool);
     return rc;
 }
 
 static int stop(void *self) {
     struct queues_server *server = self;
-    atomic_store(&server->stopping, 1);
-    if (eventfd_write(server->wake, 1))
-        return -errno;
-    int rc = -pthread_join(server->acceptor, NULL);
+    taskpool_cut(server->pool);
+    int rc = acceptor_wake(&server->acceptor);
+    if (rc)
+        return rc;
+    rc = -pthread_join(server->accepting, NULL);
     pthread_mutex_lock(&server->lock);
     for (struct conn *conn = server->conns.first; conn; conn = conn->next)
         shutdown(conn->fd, SHUT_RDWR);
-    atomic_store(&server->cut, 1);
     while (server->live)
         pthread_cond_wait(&server->none_live, &server->lock);
     pthread_mutex_unlock(&server->lock);
-    if (server->any_ended)
-        pthread_join(server->ended, NULL);
-    int ended = end_workers(server, server->workers);
+    int ended = taskpool_end(server->pool);
+    while (server->conns.first)
+        end(server->conns.first->owner, server->accept_block);
     return rc ? rc : ended;
+}
+
+static void destroy(void *self) {
+    struct queues_server *server = self;
+    pthread_cond_destroy(&server->none_live);
+    pthread_mutex_destroy(&server->lock);
+    pthread_attr_destroy(&server->attributes);
+    acceptor_destroy(&server->acceptor);
+    taskpool_destroy(server->pool);
+    free(server);
 }
 
 static const struct server_ops queues_ops = {
     .name = "queues",
-    .summary = "threads of connections split requests into tasks over per-worker queues",
+    .summary = "requests are split into tasks over per-worker queues",
     .knobs = knobs,
     .max_connections = MOST_CONNECTIONS,
     .threads = threads,

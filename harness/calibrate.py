@@ -1,0 +1,205 @@
+"""Measures what the models are calibrated with: a ladder on the zero-demand service, probes, and services called natively.
+
+No cost comes from the service × server pair that it will predict: the ladder runs the synthetic service only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import ladder, measuring
+from models.costs import Cost, Costs, Demand, demand_key
+from models.scenario import Scenario
+from pyx import bench
+from pyx.server import EXECUTABLE
+
+Progress = Callable[[str, float], None]
+
+PASSES = 4
+WINDOW, WARMUP = 0.15, 0.05
+PROBE_BUDGET = 0.4
+DEMAND_BUDGET, DEMAND_REQUESTS = 1.0, 4000
+SHIFT = 0.05
+FORMAT = 1
+
+
+class CalibrationError(RuntimeError):
+    """Costs that cannot be told apart, or a machine too noisy; the message is one line for the user."""
+
+
+def costs(progress: Progress | None = None, refresh: bool = False) -> Costs:
+    """The costs of this machine: the cached ones, or freshly measured when there are none or its speed has shifted.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called with what is being done and the share done.
+    refresh : bool
+        Measure anew in any case.
+    """
+    path = cache_path()
+    if not refresh:
+        cached = _read(path)
+        if cached is not None and abs(shift(cached)) <= SHIFT:
+            return cached
+    fresh = measure(progress)
+    save(fresh)
+    return fresh
+
+
+def costs_for(scenarios: Iterable[Scenario], progress: Progress | None = None, refresh: bool = False) -> Costs:
+    """The costs of this machine with the demands of these scenarios in them, measured where they are missing."""
+    known = costs(progress, refresh)
+    missing = {demand_key(s): s for s in scenarios if demand_key(s) not in known.demands}
+    for done, scenario in enumerate(missing.values()):
+        if progress:
+            progress(f"demand of {scenario.service}", done / len(missing))
+        known = known.with_demands({demand_key(scenario): demand_of(scenario)})
+    if missing:
+        save(known)
+    return known
+
+
+def shift(known: Costs) -> float:
+    """How much slower this machine is now than when the costs were measured: 0.05 is 5 %."""
+    return yardstick() / float(known.provenance["yardstick"]) - 1
+
+
+def yardstick() -> float:
+    """Seconds for a fixed piece of arithmetic, the best of several."""
+    return min(bench.yardstick() for _ in range(9))
+
+
+def cache_path() -> Path:
+    """Where this machine's costs are kept: one file for each CPU model, kernel, number of CPUs and native build."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kneepoint"
+    with open("/proc/cpuinfo") as file:
+        model = next((line for line in file if line.startswith("model name")), "")
+    build = EXECUTABLE.stat() if EXECUTABLE.exists() else None
+    identity = [FORMAT, model, platform.release(), os.sched_getaffinity(0), build and build.st_size]
+    return base / f"costs-{hashlib.sha256(repr(identity).encode()).hexdigest()[:12]}.json"
+
+
+def save(known: Costs) -> None:
+    """Writes the cache in one step; a cache that cannot be written is not an error."""
+    path = cache_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(known.to_json()))
+        partial.replace(path)
+    except OSError:
+        pass
+
+
+def _read(path: Path) -> Costs | None:
+    try:
+        return Costs.from_json(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def measure(progress: Progress | None = None) -> Costs:
+    """Measures everything but the services' demands; takes about fifteen seconds.
+
+    Raises
+    ------
+    CalibrationError
+        When the ladder does not identify the costs.
+    """
+    speed = yardstick()
+    started = time.time()
+    probes = _probe()
+    stayed = float(np.median(bench.probe("placement", {}, PROBE_BUDGET)))
+    plan = [(rung, i) for i in range(PASSES) for rung in ladder.RUNGS]
+    readings: dict[ladder.Rung, list[ladder.Reading]] = {rung: [] for rung in ladder.RUNGS}
+    for done, (rung, i) in enumerate(plan):
+        if progress:
+            progress("calibration ladder", done / len(plan))
+        replicate = measuring.measure_once(rung.scenario(i), window=WINDOW, warmup=WARMUP)
+        readings[rung].append(ladder.read(replicate.record))
+    try:
+        table, quality = ladder.solve(readings, probes)
+    except ladder.Singular as error:
+        raise CalibrationError(f"the ladder does not identify the costs ({error}); run calibrate again") from error
+    provenance: dict[str, Any] = {
+        "yardstick": min(speed, yardstick()),
+        "started": started,
+        "seconds": time.time() - started,
+        "kernel": platform.release(),
+        "passes": PASSES,
+        "stayed": stayed,
+    }
+    return Costs(len(os.sched_getaffinity(0)), table, stayed > 0.2, {}, quality, provenance)
+
+
+def _probe() -> ladder.Probes:
+    cpu = min(os.sched_getaffinity(0))
+
+    def median(name: str, **options: str) -> float:
+        return float(np.median(bench.probe(name, options, PROBE_BUDGET / 2))) * 1e-9
+
+    return ladder.Probes(
+        hop=median("wakeup", cpus=f"{cpu},{cpu}") / 2,
+        epoll=median("readiness", call="epoll"),
+        select_one=median("readiness", call="select"),
+        select_many=median("readiness", call="select", descriptors="65"),
+        many=65,
+    )
+
+
+def demand_of(scenario: Scenario) -> Demand:
+    """What the scenario's requests cost the service, called natively with the scenario's own seed."""
+    chunk = scenario.get("chunk")
+    times = bench.service_times(
+        scenario.service,
+        scenario.native_options("service"),
+        scenario.seed,
+        DEMAND_REQUESTS,
+        DEMAND_BUDGET,
+        **({"chunk": chunk} if chunk else {}),
+    )
+    clock = bench.clock_cost()
+
+    def seconds(ns: Any, readings: int) -> Any:
+        return np.maximum(np.asarray(ns) * 1e-9 - readings * clock, 0.0)
+
+    rounds = int(times["rounds"])
+    return Demand(
+        tuple(times["operation"].tolist()),
+        tuple(seconds(times["fixed"], rounds + 2).tolist()),
+        tuple(seconds(times["client"], rounds + 2).tolist()),
+        tuple(tuple(row) for row in seconds(times["tasks"], 1).tolist()),
+        rounds,
+    )
+
+
+def summary(known: Costs) -> list[tuple[str, Cost]]:
+    """The costs in the order of their names."""
+    return sorted(known.table.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Yard:
+    """Speed of the machine in one block of a sweep, against the calibration's."""
+
+    seconds: float
+    shift: float
+
+
+def yard(known: Costs | None = None) -> Yard:
+    """One reading of the yardstick, the median of three."""
+    seconds = statistics.median(bench.yardstick() for _ in range(3))
+    base = float(known.provenance["yardstick"]) if known is not None else seconds
+    return Yard(seconds, seconds / base - 1)

@@ -1,0 +1,154 @@
+"""Measures, predicts, fits and explains over one variable or more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli import FAILED, INTERRUPTED, OK
+from harness.cli._options import AS_JSON, EFFORT, SYSTEM, print_json
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
+    from harness.store import Store
+    from harness.sweeping import Outcome
+
+
+@click.command(short_help="Measure, predict, fit and explain over a variable.")
+@click.option(
+    "--var",
+    "variables",
+    metavar="KNOB",
+    multiple=True,
+    help="What to vary; repeatable: a grid, the first its axis.",
+)
+@click.option(
+    "--values",
+    metavar="VALUES",
+    multiple=True,
+    help="1,2,4 or 1:16 or 1:100:10 or 1:64:x2; one for each --var in order.",
+)
+@SYSTEM
+@EFFORT
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The store (default: a new one in results/).",
+)
+@click.option("--resume", is_flag=True, help="Go on with --out, or with the newest store in results/.")
+@click.option("--quick", is_flag=True, help="Short windows and two blocks: a first look.")
+@click.option("--dry-run", is_flag=True, help="Print what would be measured and how long it takes.")
+@click.option("--no-predict", is_flag=True, help="Measure only.")
+@click.option("--no-report", is_flag=True, help="Write no page.")
+@AS_JSON
+def command(
+    as_json: bool,
+    out: Path | None,
+    resume: bool,
+    dry_run: bool,
+    no_predict: bool,
+    no_report: bool,
+    settings: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Measures, predicts, fits and explains over one variable or more.
+
+    A knob that --set gives twice makes a series for each value. Interrupted or killed, a sweep goes on with
+    --resume; a finished one takes more --values the same way and measures only those.
+
+    \b
+    Examples:
+      python -m harness sweep --var workers
+      python -m harness sweep --var clients --values 1:100 --service stock --server sbuf --set workers=4
+      python -m harness sweep --var workers --values 1:8 --set steal=none --set steal=next
+    """
+    from harness import request as requests
+    from harness import sweeping
+
+    request = requests.Request(options=requests.settings(settings), **given)
+    if dry_run:
+        return _dry_run(requests.make(request), as_json, not no_predict)
+    with sweeping.open_for(request, out, resume) as store:
+        return carry_out(store, not no_predict, not no_report, "json" if as_json else "text")
+
+
+def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:
+    """Executes the store's plan, shows its result (json, text or None), and gives the exit code."""
+    from harness import document, sweeping
+    from harness.progress import Reporting
+
+    try:
+        with Reporting() as progress:
+            outcome = sweeping.execute(store, progress, predict, sys.argv[1:])
+        result = document.document(store)
+    except KeyboardInterrupt:
+        kept = len(store.done())
+        print(
+            f"interrupted: {kept} measurements are kept; go on with: {_resuming(store)}",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    page = store.path.with_suffix(".html") if report else None
+    if page is not None:
+        from harness import report as reporting
+
+        reporting.write(result, page)
+    if show == "json":
+        print_json(result)
+    elif show == "text":
+        from harness import table
+
+        print(table.text(result))
+        print(f"store: {store.path}" + (f"\npage:  {page}" if page else ""))
+    return _judge(store, outcome)
+
+
+def _resuming(store: Store) -> str:
+    return f"python -m harness sweep --resume --out {store.path}"
+
+
+def _judge(store: Store, outcome: Outcome) -> int:
+    """Names what failed, each cause once, and gives the exit code."""
+    plan = store.plan()
+    assert plan is not None
+    causes: dict[str, int] = {}
+    for visit, message in outcome.failed:
+        from harness.sweeping import name_of
+
+        line = f"{name_of(plan, visit)}: {message}"
+        causes[line] = causes.get(line, 0) + 1
+    for line, count in causes.items():
+        print(f"error: {line}{f' ({count} times)' if count > 1 else ''}", file=sys.stderr)
+    if causes:
+        print(
+            f"what was measured is kept; try the rest again with: {_resuming(store)}",
+            file=sys.stderr,
+        )
+    if outcome.unpredicted:
+        print(f"error: no predictions: {outcome.unpredicted}", file=sys.stderr)
+    return FAILED if causes or outcome.unpredicted else OK
+
+
+def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
+    from harness import predicting
+
+    visits = sum(len(plan.visits(block)) for block in range(plan.reps))
+    seconds = plan.seconds(visits) + (predicting.BUDGET if predict else 0.0)
+    if as_json:
+        cells = [cell.scenario.to_json() for cell in plan.cells()]
+        print_json({**plan.to_json(), "cells": cells, "visits": visits, "seconds_at_most": seconds})
+        return OK
+    print(f"{plan.service} on {plan.server} under {plan.load}, seed {plan.seed}")
+    for fixed in dict.fromkeys(cell.fixed for cell in plan.cells()):
+        shown = " ".join(f"{name}={value}" for name, value in fixed if name not in ("service", "server"))
+        points = [f"{cell.x:g}" for cell in plan.cells() if cell.fixed == fixed]
+        print(f"  {plan.axis}={','.join(points)}{f' with {shown}' if shown else ''}")
+    print(
+        f"{len(plan.cells())} cells in {plan.reps} blocks, each with its control and its null server: "
+        f"{visits} measurements of {plan.window:g} s\nabout {seconds:.0f} s{' with predictions' if predict else ''}, calibration apart"
+    )
+    return OK

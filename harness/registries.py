@@ -1,0 +1,81 @@
+"""Every registry by name: what there is, in one line each, and the knobs that it declares."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from models import knobs
+
+Entry = dict[str, Any]
+
+
+def entries(kind: str) -> list[Entry]:
+    """The entries of a registry: name, summary and knobs {name, type, default, allowed, unit, of, help}."""
+    return _LISTINGS[kind]()
+
+
+def _natives(kind: str) -> list[Entry]:
+    found = []
+    for name, row in sorted(knobs.variants(kind).items()):
+        table = [_knob(knob) for knob in knobs.of_variant(kind, name)]
+        found.append({"name": name, "summary": row["summary"], "knobs": table})
+    return found
+
+
+def _knob(knob: knobs.Knob) -> Entry:
+    return {
+        name: getattr(knob, name) for name in ("name", "type", "default", "allowed", "unit", "of", "help")
+    }
+
+
+def _probes() -> list[Entry]:
+    from pyx import registry
+
+    found = []
+    for name, row in sorted(registry.probes().items()):
+        drafts = [knobs.Knob(**fields) for fields in row["knobs"]]
+        table = [{**_knob(knob), "default": knob.parse(knob.default)} for knob in drafts]
+        found.append({"name": name, "summary": row["summary"], "knobs": table})
+    return found
+
+
+def summary(module: ModuleType) -> str:
+    """The first line of a module's docstring."""
+    return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def modules(package: str, attribute: str) -> dict[str, ModuleType]:
+    """The modules of a package that have the attribute which makes them entries of its registry, by name."""
+    parent = importlib.import_module(package)
+    found = {}
+    for info in pkgutil.iter_modules(parent.__path__):
+        if not info.name.startswith("_"):
+            module = importlib.import_module(f"{package}.{info.name}")
+            if hasattr(module, attribute):
+                found[info.name] = module
+    return found
+
+
+def _files(*packages: tuple[str, str]) -> list[Entry]:
+    return [
+        {"name": name, "summary": summary(module), "knobs": []}
+        for package, attribute in packages
+        for name, module in sorted(modules(package, attribute).items())
+    ]
+
+
+_LISTINGS: dict[str, Callable[[], list[Entry]]] = {
+    "servers": partial(_natives, "server"),
+    "services": partial(_natives, "service"),
+    "loads": partial(_natives, "load"),
+    "models": partial(_files, ("models.des", "build"), ("models.analytic", "predict")),
+    "laws": partial(_files, ("models.laws", "LAW")),
+    "experiments": partial(_files, ("experiments", "SWEEPS")),
+    "probes": _probes,
+}
+KINDS = tuple(_LISTINGS)

@@ -1,0 +1,244 @@
+"""Turns what a user asks for into a plan: names and values checked, everything that was not said chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from harness import values
+from harness.errors import HarnessError
+from harness.plan import LOAD, SEED_KNOB, Plan
+from models import knobs
+from models.knobs import Knob, Value
+from models.scenario import Scenario, ScenarioError
+
+# Service and server that suit each other, best first: the first pair that has every knob named fills in what is not.
+PAIRS = (
+    ("prime", "queues"),
+    ("stock", "sbuf"),
+    ("stock", "select"),
+    ("synthetic", "queues"),
+    ("synthetic", "sbuf"),
+)
+QUICK = {"reps": 2, "window": 0.2, "warmup": 0.05}
+LIMITS = {"reps": (1, 1000), "window": (0.01, 3600.0), "warmup": (0.0, 3600.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a user asked for; None where nothing was said.
+
+    Attributes
+    ----------
+    variables, values : tuple of str
+        Names of variables, and the values of each as text in the same order; there may be fewer values.
+    options : tuple of (name, text)
+        Settings; a name given more than once makes a series for each value.
+    """
+
+    variables: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    service: str | None = None
+    server: str | None = None
+    load: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    reps: int | None = None
+    window: float | None = None
+    warmup: float | None = None
+    seed: int | None = None
+    quick: bool = False
+
+
+def make(request: Request) -> Plan:
+    """The plan for a request, defaults filled in; HarnessError lists all that is wrong."""
+    check_numbers(request)
+    if not request.variables:
+        raise HarnessError(
+            "nothing to vary: give --var NAME, such as --var workers (python -m harness list)", usage=True
+        )
+    if len(request.values) > len(request.variables):
+        raise HarnessError(
+            f"--values is given {len(request.values)} times for {len(request.variables)} --var; give one each",
+            True,
+        )
+    names = [*request.variables, *(name for name, _ in request.options)]
+    _check_names(request.variables, {name for name, _ in request.options})
+    service, server, load = parts(request.service, request.server, request.load, names)
+    table = knob_table(service, server, load, names)
+    texts = dict(zip(request.variables, request.values, strict=False))
+    try:
+        variables = tuple((name, values.parse(table[name], texts.get(name))) for name in request.variables)
+    except values.ValuesError as error:
+        raise HarnessError(str(error), usage=True) from error
+    options = _options(request.options, table)
+    if (
+        request.service is None
+        and request.server is None
+        and "workers" in request.variables
+        and "wait" in table
+    ):
+        # The published way of waiting beside the mended one, unless the user has chosen.
+        options = options if "wait" in names else (*options, ("wait", ("spin", "block")))
+    return _finished(request, Plan(service, server, load, _axis_first(variables, table), options))
+
+
+def _finished(request: Request, plan: Plan) -> Plan:
+    changes: dict[str, Any] = {}
+    if request.quick:
+        changes |= QUICK
+    given = {name: getattr(request, name) for name in ("reps", "window", "warmup", "seed")}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    return replace(plan, **changes).with_control()
+
+
+def extend(plan: Plan, request: Request) -> Plan:
+    """A stored plan with what a resuming request adds: more values, more blocks.
+
+    Raises
+    ------
+    HarnessError
+        When the request says anything else than the plan, which would mix two experiments in one store.
+    """
+    check_numbers(request)
+    differ = []
+    for name, shown in (
+        ("service", "--service"),
+        ("server", "--server"),
+        ("load", "--load"),
+        ("window", "--time"),
+        ("warmup", "--warmup"),
+        ("seed", "--seed"),
+    ):
+        asked = getattr(request, name)
+        if asked is not None and asked != getattr(plan, name):
+            differ.append(f"{shown} {getattr(plan, name)}, not {asked}")
+    table = knob_table(
+        plan.service, plan.server, plan.load, [*request.variables, *(n for n, _ in request.options)]
+    )
+    stored = dict(plan.options)
+    for name, points in _options(request.options, table):
+        if stored.get(name) != points:
+            was = ",".join(knobs.text_of(value) for value in stored[name]) if name in stored else "not set"
+            differ.append(f"--set {name}: {was}, not {','.join(knobs.text_of(value) for value in points)}")
+    if request.variables and set(request.variables) != {name for name, _ in plan.variables}:
+        names = " ".join(f"--var {name}" for name, _ in plan.variables)
+        differ.append(f"{names}, not {' '.join(f'--var {name}' for name in request.variables)}")
+    if differ:
+        raise HarnessError(
+            f"the store holds another sweep ({'; '.join(differ)}); give another --out", usage=True
+        )
+    texts = dict(zip(request.variables, request.values, strict=False))
+    variables = []
+    for name, points in plan.variables:
+        try:
+            added = values.parse(table[name], texts[name]) if name in texts else ()
+        except values.ValuesError as error:
+            raise HarnessError(str(error), usage=True) from error
+        variables.append((name, _ordered((*points, *added), table.get(name))))
+    longer = replace(plan, variables=tuple(variables), reps=max(plan.reps, request.reps or 0))
+    longer.cells()
+    return longer
+
+
+def parts(
+    service: str | None, server: str | None, load: str | None, names: Iterable[str]
+) -> tuple[str, str, str]:
+    """Service, server and load, those that are not given chosen so that all named knobs exist."""
+    load = load or LOAD
+    wanted = {name for name in names if name != SEED_KNOB.name}
+    known = {kind: knobs.variants(kind) for kind in ("service", "server", "load")}
+    pairs = [*PAIRS, *product(known["service"], known["server"])]
+    fitting = [
+        (a, b)
+        for a, b in pairs
+        if a in known["service"] and b in known["server"] and service in (None, a) and server in (None, b)
+    ]
+    if load in known["load"]:
+        for a, b in fitting:
+            if wanted <= knobs.of_parts(a, b, load).keys():
+                return a, b, load
+    first = fitting[0] if fitting else PAIRS[0]
+    return service or first[0], server or first[1], load
+
+
+def knob_table(service: str, server: str, load: str, names: Iterable[str]) -> dict[str, Knob]:
+    """The knobs of a scenario's parts by name; HarnessError says which of the names they do not have."""
+    try:
+        Scenario.of(service, server, load)
+        table = {**knobs.of_parts(service, server, load), SEED_KNOB.name: SEED_KNOB}
+        unknown = dict.fromkeys(name for name in names if name not in table)
+        if unknown:
+            Scenario.of(service, server, load, options=unknown)
+    except ScenarioError as error:
+        raise HarnessError(str(error), usage=True) from error
+    return table
+
+
+def settings(pairs: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """name=value words as pairs."""
+    found = []
+    for word in pairs:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise HarnessError(f"--set {word}: write it as name=value, such as --set workers=4", usage=True)
+        found.append((name.strip(), value.strip()))
+    return tuple(found)
+
+
+def _options(
+    given: Iterable[tuple[str, str]], table: Mapping[str, Knob]
+) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+    found: dict[str, dict[Value, None]] = {}
+    errors = []
+    for name, text in given:
+        try:
+            found.setdefault(name, {})[table[name].parse(text)] = None
+        except ValueError as error:
+            errors.append(str(error))
+    if errors:
+        raise HarnessError("\n".join(errors), usage=True)
+    return tuple((name, tuple(points)) for name, points in found.items())
+
+
+def _axis_first(
+    variables: tuple[tuple[str, tuple[Value, ...]], ...], table: Mapping[str, Knob]
+) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+    """The first numeric variable moved to the front, its values in rising order."""
+    ordered = [(name, _ordered(points, table[name])) for name, points in variables]
+    for index, (name, points) in enumerate(ordered):
+        if table[name].type in ("int", "real"):
+            return ((name, points), *ordered[:index], *ordered[index + 1 :])
+    name, points = ordered[0]
+    series = " ".join(f"--set {name}={knobs.text_of(point)}" for point in points)
+    raise HarnessError(
+        f"--var {name}: not a number, so there is no axis; give {series} for a series each", usage=True
+    )
+
+
+def _ordered(points: tuple[Value, ...], knob: Knob | None) -> tuple[Value, ...]:
+    unique = tuple(dict.fromkeys(points))
+    return tuple(sorted(unique, key=float)) if knob is not None and knob.type in ("int", "real") else unique
+
+
+def _check_names(variables: Sequence[str], options: set[str]) -> None:
+    for name in variables:
+        if variables.count(name) > 1:
+            raise HarnessError(f"--var {name}: given twice; put all its values into one --values", usage=True)
+        if name in options:
+            raise HarnessError(f"{name}: both --var and --set; choose one", usage=True)
+
+
+def check_numbers(request: Request) -> None:
+    """HarnessError when an effort or the seed is outside its limits."""
+    for name, (low, high) in LIMITS.items():
+        value = getattr(request, name)
+        if value is not None and not (math.isfinite(value) and low <= value <= high):
+            shown = "time" if name == "window" else name
+            raise HarnessError(
+                f"--{shown} {value}: outside {low:g}:{high:g}{'' if name == 'reps' else ' s'}", usage=True
+            )
+    if request.seed is not None and not 0 <= request.seed < 2**53:
+        raise HarnessError(f"--seed {request.seed}: outside 0:{2**53 - 1}", usage=True)

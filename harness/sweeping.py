@@ -1,0 +1,281 @@
+"""Carries out a sweep: predicts every cell, measures them in randomised blocks, commits each as it is done."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import request as requests
+from harness.errors import HarnessError
+from harness.plan import CELL, CONTROL, NULL, Plan, Visit
+from harness.progress import Progress, Silent
+from harness.request import Request
+from harness.store import Store, create_store, is_blank, open_store
+from models.scenario import Scenario
+
+RESULTS = Path("results")
+SUFFIX = ".sqlite"
+YARDSTICKS = 15  # readings of which the fastest counts: it shows the machine's speed, not who else wanted it
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a sweep went.
+
+    Attributes
+    ----------
+    measured : int
+        Visits that were measured now.
+    failed : tuple of (visit, message)
+        Visits that could not be, each with why.
+    unpredicted : str or None
+        Why there are no predictions at all, where they were wanted.
+    """
+
+    measured: int
+    failed: tuple[tuple[Visit, str], ...]
+    unpredicted: str | None
+
+
+def sweep(
+    *variables: str,
+    values: Sequence[str] | str = (),
+    options: Mapping[str, object] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    predict: bool = True,
+    progress: Progress | None = None,
+    **request: Any,
+) -> dict[str, Any]:
+    """Measures, predicts, fits and explains, and gives the JSON document.
+
+    Parameters
+    ----------
+    *variables : str
+        Knobs to vary; the first is the axis.
+    values : str, or sequence of str
+        Of each variable, as in "1,2,4", "1:16" or "1:64:x2"; the standard ones by default.
+    options : mapping of str to value or sequence of values
+        Settings; more than one value makes a series each.
+    out : path, optional
+        The store; a new one in results/ by default.
+    resume : bool
+        Go on with the store.
+    predict : bool
+        Whether to predict every cell before it is measured.
+    **request
+        service, server, load, reps, window (s), warmup (s), seed, quick: see harness.request.Request.
+
+    Raises
+    ------
+    HarnessError
+        When the request is wrong, or the store cannot be used.
+    """
+    from harness import document
+
+    wanted = request_for(variables, values, options, **request)
+
+    with open_for(wanted, Path(out) if out else None, resume) as store:
+        execute(store, progress or Silent(), predict)
+        return document.document(store)
+
+
+def request_for(
+    variables: Sequence[str] | str,
+    values: Sequence[str] | str = (),
+    options: Mapping[str, object] | None = None,
+    **request: Any,
+) -> Request:
+    """A request as Python code writes it; `sweep` says what the parameters are."""
+    pairs = []
+    for name, many in (options or {}).items():
+        pairs += [(name, str(one)) for one in (many if isinstance(many, (list, tuple)) else [many])]
+    names = (variables,) if isinstance(variables, str) else tuple(variables)
+    return Request(
+        names, (values,) if isinstance(values, str) else tuple(values), options=tuple(pairs), **request
+    )
+
+
+def store_path(out: Path | None, request: Request, resume: bool) -> Path:
+    """Where the store is: as given, or the newest (to resume), or a new one named by time and variables."""
+    if out is not None:
+        return out if out.suffix else out.with_suffix(SUFFIX)
+    if resume:
+        found = sorted(RESULTS.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise HarnessError(
+                f"{RESULTS}: no store to resume; give --out, or start without --resume", usage=True
+            )
+        return found[-1]
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{'-'.join(request.variables)}"
+    names = [stem, *(f"{stem}-{n}" for n in range(2, 1000))]
+    return next(path for path in (RESULTS / f"{name}{SUFFIX}" for name in names) if not path.exists())
+
+
+def open_for(request: Request, out: Path | None, resume: bool) -> Store:
+    """The store for a request, locked, with its plan in it; a wrong request fails before anything is written."""
+    fresh = None if resume and not request.variables else requests.make(request)
+    path = store_path(out, request, resume)
+    if not resume or is_blank(path):
+        if fresh is None:
+            raise HarnessError(f"{path}: nothing to resume there; give --var to start a sweep", usage=True)
+        store = create_store(path)
+    else:
+        store = open_store(path, write=True)
+    try:
+        stored = store.plan()
+        if stored is None and fresh is None:
+            raise HarnessError(
+                f"{path}: ended before its plan was stored; give --var to start it again", usage=True
+            )
+        plan = fresh if stored is None else requests.extend(stored, request)
+        assert plan is not None
+        store.set_plan(plan, uuid.uuid4().hex)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def execute(
+    store: Store, progress: Progress, predict: bool = True, arguments: Sequence[str] | None = None
+) -> Outcome:
+    """Does all that the store's plan asks for and that is not in it yet.
+
+    Parameters
+    ----------
+    store : Store
+        With a plan, open for writing.
+    progress : Progress
+    predict : bool
+        Whether to predict cells that were never measured.
+    arguments : sequence of str, optional
+        Of the command, for the provenance.
+    """
+    from harness import provenance
+
+    plan = store.plan()
+    assert plan is not None
+    todo = missing(plan, store.done())
+    if not any(todo.values()):
+        return Outcome(0, (), None)
+    store.begin_session(time.time(), provenance.collect(arguments))
+    unpredicted = _predict(store, plan, progress) if predict else None
+    measured, failed = _measure(store, plan, todo, progress)
+    return Outcome(measured, tuple(failed), unpredicted)
+
+
+def missing(plan: Plan, done: set[tuple[str, str, int]]) -> dict[int, list[Visit]]:
+    """What each block still has to measure, in its order."""
+    return {
+        block: [visit for visit in plan.visits(block) if (visit.kind, visit.scenario.key, block) not in done]
+        for block in range(plan.reps)
+    }
+
+
+def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
+    """Predicts what was neither predicted nor measured, and commits it; says why if nothing could be."""
+    from harness import calibrate, predicting
+
+    known, measured = store.predictions(), {key for kind, key, _ in store.done() if kind == CELL}
+    wanted = [cell.scenario for cell in plan.cells() if cell.scenario.key not in measured]
+    wanted = [scenario for scenario in wanted if not (scenario.key in known and known[scenario.key].metrics)]
+    if not wanted:
+        return None
+    try:
+        costs = calibrate.costs_for(wanted, progress=shares(progress, "calibrating")).to_json()
+    except (RuntimeError, OSError, LookupError, ValueError) as error:
+        reason = f"cannot calibrate: {error}"
+        for scenario in wanted:
+            store.set_prediction(scenario, None, reason)
+        return reason
+    store.set_costs(costs)
+    progress.begin("predicting", len(wanted))
+    for scenario, metrics, refusal in predicting.predict_all(wanted, costs):
+        store.set_prediction(scenario, metrics, refusal)
+        progress.step(label(plan, scenario))
+    return None
+
+
+def shares(progress: Progress, title: str) -> Callable[[str, float], None]:
+    """A stage of the progress that is told how much of it is done, 0 to 1, rather than each step."""
+    done = 0.0
+
+    def report(text: str, share: float) -> None:
+        nonlocal done
+        if done == 0.0 and share == 0.0:
+            progress.begin(title, 1.0)
+        progress.step(text, max(share - done, 0.0))
+        done = max(share, done)
+
+    return report
+
+
+def _measure(
+    store: Store, plan: Plan, todo: Mapping[int, Iterable[Visit]], progress: Progress
+) -> tuple[int, list[tuple[Visit, str]]]:
+    from harness import measuring
+    from harness.measuring import MeasureError
+
+    total = sum(len(list(visits)) for visits in todo.values())
+    progress.begin("measuring", plan.seconds(total))
+    measured, failed = 0, []
+    for block, visits in todo.items():
+        visits = list(visits)
+        if not visits:
+            continue
+        store.add_block(block, time.time(), yardstick())
+        successes = 0
+        for slot, visit in enumerate(visits):
+            text = f"block {block + 1}/{plan.reps} {name_of(plan, visit)}"
+            started = time.time()
+            try:
+                replicate = measuring.measure_once(
+                    visit.scenario, window=plan.window, warmup=plan.warmup, block=block
+                )
+            except (MeasureError, OSError) as error:
+                message = one_line(error)
+                store.add_failure(visit, block, slot, uuid.uuid4().hex, started, message)
+                failed.append((visit, message))
+                progress.step(f"{text}: failed: {message}", plan.seconds(1))
+                continue
+            store.add_replicate(visit, slot, replicate)
+            successes += 1
+            rate = measuring.throughput_of(replicate.record)
+            progress.step(f"{text}: {rate:,.0f} replies/s", plan.seconds(1))
+        store.add_block(block, time.time(), yardstick())
+        measured += successes
+        if not successes:
+            break  # nothing works: the other blocks would only repeat it
+    return measured, failed
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without line breaks; that of the operating system for its own errors."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def yardstick() -> float:
+    """Seconds that the yardstick takes while nothing disturbs it."""
+    from pyx import bench
+
+    return min(bench.yardstick() for _ in range(YARDSTICKS))
+
+
+def label(plan: Plan, scenario: Scenario) -> str:
+    """A cell in few words: what it differs in from the sweep's others."""
+    several = [name for name, choices in (*plan.options, *plan.variables[1:]) if len(choices) > 1]
+    values = {**dict(scenario.options), "seed": scenario.seed}
+    return " ".join(f"{name}={values[name]}" for name in [plan.axis, *several] if name in values)
+
+
+def name_of(plan: Plan, visit: Visit) -> str:
+    """A visit in few words."""
+    if visit.kind == NULL:
+        return "null server"
+    return label(plan, visit.scenario) + (" (control)" if visit.kind == CONTROL else "")

@@ -1,0 +1,201 @@
+"""A sweep's document as text: a table for each series, its laws, its peak, why, and how noisy it was."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from models.wording import figure, interval, percent, rate, set_of
+
+Row = Sequence[str]
+
+
+def lines(rows: Sequence[Row], heads: Row, words: int = 0) -> Iterator[str]:
+    """Aligned columns under their heads; the last `words` columns to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    for row in [heads, *rows]:
+        cells = [
+            cell.ljust(width) if i >= len(heads) - words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """The whole result of a sweep."""
+    parts = []
+    for index, series in enumerate(document["series"]):
+        cells = [cell for cell in document["cells"] if cell["series"] == index]
+        parts.append("\n".join(_series(series, cells, document["series"])))
+    parts.append("\n".join(_noise(document)))
+    return "\n\n".join(parts)
+
+
+def _series(
+    series: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], every: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    yield title(series, every)
+    heads = (
+        series["variable"],
+        "measured/s",
+        "95 %",
+        "predicted/s",
+        "error",
+        "mean ms",
+        "p99 ms",
+        "CPU",
+        "marks and findings",
+    )
+    yield from lines([_row(cell) for cell in cells], heads, words=1)
+    errors = [abs(cell["error"]["throughput"]) for cell in cells if _scored(cell)]
+    if errors:
+        typical, worst = percent(median(errors)), percent(max(errors))
+        yield f"prediction of throughput: off by {typical} in the median, {worst} at most"
+    yield from (_fit(fit, fit["law"] == series["law"]) for fit in series["fits"])
+    peak = series["peak"]
+    if peak["value"] is not None:
+        place = f"{series['variable']}={figure(peak['value'], 6)}"
+        yield f"peak: {place}, set {set_of(tuple(peak['set']))} (95 %){_law_peak(series)}"
+    yield textwrap.fill(series["explanation"]["text"], 100)
+
+
+def _law_peak(series: Mapping[str, Any]) -> str:
+    peak = series["peak"]
+    if series["law"] is None:
+        return ""
+    low, high = (math.inf if peak[name] is None else float(peak[name]) for name in ("low", "high"))
+    if peak["law_value"] is None:
+        return f"; by {series['law']}: none"
+    return f"; by {series['law']}: {figure(peak['law_value'])} {interval(low, high)}"
+
+
+def title(series: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
+    """The system, and what tells this series from the others."""
+    fixed = series["fixed"]
+    other = {name for row in every for name in row["fixed"] if row["fixed"][name] != fixed.get(name)}
+    told = [
+        f"{name}={value}"
+        for name, value in fixed.items()
+        if name in other and name not in ("service", "server")
+    ]
+    told += [f"{n}={v}" for n, v in fixed.items() if n not in other and n not in ("service", "server")]
+    system = (
+        f"{fixed['service']} on {fixed['server']}" if "service" in fixed and "server" in fixed else "series"
+    )
+    return f"{system}{', ' if told else ''}{' '.join(told)}"
+
+
+def _scored(cell: Mapping[str, Any]) -> bool:
+    return bool(cell["error"] and not cell["broken"] and cell["error"]["throughput"] is not None)
+
+
+def _row(cell: Mapping[str, Any]) -> Row:
+    measured, predicted, error = cell["measured"], cell["predicted"], cell["error"]
+    response: Mapping[str, Any] = measured["response"] if measured else {"mean": {"value": None}, "p99": None}
+    return (
+        _number(cell["value"], 6),
+        _number(measured and measured["throughput"]["value"], 4),
+        _half(measured),
+        _number(predicted and predicted["throughput"]["value"], 4),
+        _signed(error and error["throughput"]),
+        _number(response["mean"]["value"], 3, 1e3),
+        _number(response["p99"], 3, 1e3),
+        _share(measured and measured["utilisation"].get("cpu")),
+        "; ".join(_marks(cell)),
+    )
+
+
+def _marks(cell: Mapping[str, Any]) -> Iterator[str]:
+    for mark in cell["broken"]:
+        yield f"BROKEN {mark['check']} {_number(mark['value'], 3)} > {_number(mark['limit'], 3)}"
+    if cell.get("failures"):
+        yield f"FAILED {len(cell['failures'])}×: {cell['failures'][-1]['message']}"
+    for finding in cell["findings"]:
+        yield f"{finding['name'].replace('_', ' ')} {_number(finding['value'], 3)}"
+    if cell.get("refusal") and not cell["predicted"]:
+        yield f"not predicted: {cell['refusal']}"
+
+
+def _half(measured: Mapping[str, Any] | None) -> str:
+    if not measured or measured["throughput"]["high"] is None:
+        return "–"
+    return f"± {figure((measured['throughput']['high'] - measured['throughput']['low']) / 2, 2)}"
+
+
+def _number(value: float | None, digits: int, scale: float = 1.0) -> str:
+    return "–" if value is None else value if isinstance(value, str) else figure(value * scale, digits)
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value * 100:+.1f} %"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(value)
+
+
+def _fit(fit: Mapping[str, Any], chosen: bool) -> str:
+    parts = [
+        f"{name} {_number(p['value'], 4)} [{_bound(p['low'])}, {_bound(p['high'])}]"
+        for name, p in fit["parameters"].items()
+    ]
+    aicc = "" if fit["aicc"] is None else f"; AICc {fit['aicc']:.1f}"
+    return f"{fit['law']}{' (chosen)' if chosen else ''}: {', '.join(parts)}{aicc}"
+
+
+def _bound(value: float | None) -> str:
+    return "no bound" if value is None else figure(value, 4)
+
+
+def _noise(document: Mapping[str, Any]) -> Iterator[str]:
+    noise, cells = document["sweep"]["noise"], document["cells"]
+    found = [abs(x) for x in noise["aa"]]
+    if found:
+        yield (
+            f"noise floor (A/A): the control cell measured twice in each block differed by "
+            f"{percent(median(found))} in the median, {percent(max(found))} at most, {len(found)} pairs"
+        )
+    ceiling = noise["null"]["throughput"]["value"]
+    if ceiling is not None:
+        yield f"null server: {rate(ceiling)}, the most that the load generator was seen to do"
+    measured = [cell for cell in cells if cell["measured"]]
+    broken = sum(bool(cell["broken"]) for cell in measured)
+    yield f"{len(measured)} of {len(cells)} cells measured, {broken} of them broken"
+    yield from (f"warning: {warning}" for warning in document["sweep"]["warnings"])
+
+
+def cell_text(cell: Mapping[str, Any]) -> str:
+    """One measured or predicted cell."""
+    scenario = cell["scenario"]
+    shown = {name: value for name, value in scenario["options"].items() if value != ""}
+    rows = [
+        f"{scenario['service']} on {scenario['server']} under {scenario['load']}, seed {scenario['seed']}"
+    ]
+    rows.append(" ".join(f"{name}={value}" for name, value in shown.items()))
+    for kind in ("measured", "predicted"):
+        if cell[kind]:
+            rows += ["", kind, *_metrics(cell[kind])]
+    rows += ["", *_marks(cell)] if cell["broken"] or cell["findings"] else []
+    if "engine" in cell:
+        rows.append(f"engine {cell['engine']['name']}: {figure(cell['engine']['jobs_per_second'])} jobs/s")
+    return "\n".join(rows)
+
+
+def _metrics(metrics: Mapping[str, Any]) -> Iterator[str]:
+    throughput, response = metrics["throughput"], metrics["response"]
+    rows = [
+        ("throughput", _number(throughput["value"], 4), _between(throughput, 1.0), "1/s"),
+        ("response mean", _number(response["mean"]["value"], 4, 1e3), _between(response["mean"], 1e3), "ms"),
+        *((f"response {name}", _number(response[name], 4, 1e3), "", "ms") for name in ("p50", "p90", "p99")),
+        *((f"utilisation {name}", _share(value), "", "") for name, value in metrics["utilisation"].items()),
+    ]
+    yield from lines(rows, ("", "value", "95 %", "unit"), words=1)
+
+
+def _between(estimate: Mapping[str, Any], scale: float) -> str:
+    if estimate["low"] is None:
+        return "–"
+    return f"[{figure(estimate['low'] * scale, 4)}, {figure(estimate['high'] * scale, 4)}]"

@@ -1,0 +1,105 @@
+"""A measurement that measures nothing: replicates as the real one records them, from a known throughput."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.cell import Replicate
+from harness.measuring import MeasureError
+from models.scenario import Scenario
+
+BINS = 20
+
+
+def usl(scenario: Scenario) -> float:
+    """A throughput that peaks between 4 and 5 (sigma 0.05, kappa 0.045), 1/s."""
+    n = float(scenario.get("workers", 0) or scenario.number("clients"))
+    return 10_000 * n / (1 + 0.05 * (n - 1) + 0.045 * n * (n - 1))
+
+
+def record(scenario: Scenario, rate: float, window: float) -> dict[str, Any]:
+    """What harness.measuring records, every account consistent, at `rate` replies a second."""
+    from pyx.load import bucket_of
+
+    clients = int(scenario.get("clients", 1))
+    span = int(window * 1e9)
+    count = max(int(rate * window), BINS)
+    response = int(clients * span / count)
+    bucket = bucket_of(response)
+    histogram = {
+        "count": count,
+        "sum": response * count,
+        "min": response,
+        "max": response,
+        "buckets": [[bucket, count]],
+    }
+    edge = {"time": span, "server_cpu": span // 2, "load_cpu": span // 3, "load_wait": 0, "polls": count, "sleeps": 1}
+    return {
+        "clients": clients,
+        "threads": 1,
+        "workers": int(scenario.get("workers", 0)),
+        "connect": 0,
+        "connect_max": 0,
+        "think": 0,
+        "response": clients * span,
+        "generator": 0,
+        "connecting": 0,
+        "errors": {},
+        "errors_outside": {},
+        "window": span,
+        "edge": edge,
+        "roles": {"worker": {"busy_ns": span // 4, "requests": count}},
+        "histograms": {"work": histogram},
+        "bins": {"count": [count // BINS] * BINS, "response": [0] * BINS},
+        "client_counts": [count // clients] * clients,
+        "steal": 0.0,
+    }
+
+
+@dataclass
+class Fake:
+    """Stands in for harness.measuring.measure_once, and remembers what it was asked.
+
+    Attributes
+    ----------
+    fail : callable
+        Gives the message of a failure for a scenario and block, or None.
+    before : callable
+        Called first; may raise.
+    """
+
+    throughput: Callable[[Scenario], float] = usl
+    noise: float = 0.01
+    fail: Callable[[Scenario, int], str | None] = lambda scenario, block: None
+    before: Callable[[Scenario, int], None] = lambda scenario, block: None
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def __call__(self, scenario: Scenario, *, window: float, warmup: float, block: int = 0) -> Replicate:
+        self.before(scenario, block)
+        self.asked.append((scenario.key, block))
+        message = self.fail(scenario, block)
+        if message:
+            raise MeasureError(message)
+        scatter = random.Random(f"{scenario.key}:{block}:{len(self.asked)}").gauss(1, self.noise)
+        rate = self.throughput(scenario) * scatter
+        return Replicate(uuid.uuid4().hex, time.time(), block, record(scenario, rate, window))
+
+
+def predicted(scenario: Scenario, costs: Any, **settings: Any) -> Any:
+    """A prediction five per cent over the truth."""
+    from models.metrics import Estimate, Metrics
+
+    rate = usl(scenario) * 1.05
+    return Metrics(Estimate(rate), Estimate(scenario.number("clients") / rate), 0.001, 0.002, 0.003)
+
+
+class NoCosts:
+    """Costs for models that need none."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cpus": 2, "table": {}, "demands": {}, "quality": {}, "provenance": {}}

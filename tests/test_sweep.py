@@ -1,0 +1,389 @@
+"""What a sweep plans, in which order it measures, what it keeps when things fail, and the document that it ends in."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import fakes
+import pytest
+
+import harness
+import models
+from harness import calibrate, document, measuring, predicting, request, sweeping, table
+from harness.errors import HarnessError
+from harness.plan import CELL, CONTROL, NULL
+from harness.progress import Silent
+from harness.request import Request
+from harness.store import open_store
+from models.scenario import Scenario
+
+SMALL = {"service": "synthetic", "server": "queues", "reps": 3, "window": 0.1, "warmup": 0.0}
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    stand_in = fakes.Fake()
+    monkeypatch.setattr(measuring, "measure_once", stand_in)
+    monkeypatch.setattr(calibrate, "costs_for", lambda scenarios, progress=None: fakes.NoCosts())
+    monkeypatch.setattr(
+        predicting,
+        "predict_all",
+        lambda scenarios, costs: ((scenario, fakes.predicted(scenario, costs), None) for scenario in scenarios),
+    )
+    monkeypatch.setattr(sweeping, "yardstick", lambda: 0.001)
+    return stand_in
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "s.sqlite"
+
+
+def sweep(out, *variables, **settings):
+    return harness.sweep(*(variables or ("workers",)), out=out, **{**SMALL, **settings})
+
+
+def test_the_default_sweep_is_the_prime_server_waiting_in_both_ways():
+    plan = request.make(Request(("workers",)))
+    assert (plan.service, plan.server, plan.load) == ("prime", "queues", "closed")
+    assert plan.variables == (("workers", (1, 2, 3, 4, 6, 8)),)
+    assert plan.options == (("wait", ("spin", "block")),)
+    visits = sum(len(plan.visits(block)) for block in range(plan.reps))
+    assert plan.seconds(visits) <= 100  # with 20 s of predictions it keeps to 120 s
+
+
+@pytest.mark.parametrize(
+    ("asked", "service", "server"),
+    [
+        (Request(("clients",), service="stock", server="select"), "stock", "select"),
+        (Request(("clients",), service="stock"), "stock", "sbuf"),
+        (Request(("clients",), server="select"), "stock", "select"),
+        (Request(("clients",), server="queues"), "prime", "queues"),
+        (Request(("queue_slots",)), "stock", "sbuf"),
+        (Request(("demand",), options=(("steal", "next"),)), "synthetic", "queues"),
+        (Request(("clients",), options=(("array", "10"),)), "prime", "queues"),
+    ],
+)
+def test_what_is_not_said_is_chosen_to_suit(asked, service, server):
+    plan = request.make(asked)
+    assert (plan.service, plan.server) == (service, server)
+    assert "wait" not in dict(plan.options)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (Request(), "--var"),
+        (Request(("wrkers",), service="prime"), "did you mean workers"),
+        (Request(("workers",), service="prme"), "did you mean prime"),
+        (Request(("workers",), server="queue"), "did you mean queues"),
+        (Request(("workers",), load="open"), "no such load"),
+        (Request(("workers",), service="stock", server="select"), "has no such knob (it belongs to"),
+        (Request(("workers",), ("0:4",)), "outside 1:256"),
+        (Request(("workers",), ("1", "2")), "--values is given 2 times"),
+        (Request(("workers", "workers")), "given twice"),
+        (Request(("workers",), options=(("workers", "2"),)), "both --var and --set"),
+        (Request(("workers",), options=(("steal", "nxt"),)), "did you mean next"),
+        (Request(("clients",), ("2000",), service="stock", server="select"), "FD_SETSIZE"),
+        (Request(("wait",)), "--set wait=spin --set wait=block"),
+        (Request(("workers",), reps=0), "--reps 0: outside 1:1000"),
+        (Request(("workers",), window=0.0), "--time 0.0: outside"),
+        (Request(("workers",), window=math.nan), "--time nan: outside"),
+        (Request(("workers",), warmup=-1.0), "--warmup -1.0: outside"),
+        (Request(("workers",), seed=-1), "--seed -1: outside"),
+        (Request(("workers", "array"), ("1:256", "1:100")), "take wider steps"),
+    ],
+)
+def test_a_wrong_request_is_said_before_anything_is_written(asked, says, tmp_path):
+    with pytest.raises(HarnessError) as caught:
+        sweeping.open_for(asked, tmp_path / "x.sqlite", resume=False)
+    assert says in str(caught.value) and caught.value.usage
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grid_and_settings_given_twice_make_series():
+    plan = request.make(
+        Request(("steal", "workers", "chunk"), ("none,next", "4,1", "5"), options=(("wait", "spin"), ("wait", "block")))
+    )
+    assert plan.axis == "workers"
+    assert len(plan.cells()) == 2 * 2 * 2
+    fixed = {cell.fixed for cell in plan.cells()}
+    assert {(dict(f)["wait"], dict(f)["steal"], dict(f)["chunk"]) for f in fixed} == {
+        (wait, steal, 5) for wait in ("spin", "block") for steal in ("none", "next")
+    }
+    assert [cell.x for cell in plan.cells()][:2] == [1.0, 4.0]
+
+
+def test_every_block_visits_everything_once_in_its_own_order_and_a_seed_repeats_it():
+    plan = request.make(Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")}))
+    orders = [[visit.name for visit in plan.visits(block)] for block in range(5)]
+    assert len({tuple(order) for order in orders}) == 5
+    for order in orders:
+        assert sorted(order) == sorted(orders[0]) and len(set(order)) == len(order) == 8 + 2
+    again = request.make(Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")}))
+    assert [visit.name for visit in again.visits(2)] == orders[2]
+    firsts = {plan.visits(block)[0].name for block in range(60)}
+    assert len(firsts) == 10  # no visit is always late: all of them come first somewhere
+    kinds = [visit.kind for visit in plan.visits(0)]
+    assert (kinds.count(CELL), kinds.count(CONTROL), kinds.count(NULL)) == (8, 1, 1)
+    null = next(visit.scenario for visit in plan.visits(0) if visit.kind == NULL)
+    assert (null.service, null.server, null["demand"], null["clients"]) == ("synthetic", "select", 0.0, 16)
+
+
+def test_the_document_has_what_other_programs_rely_on(fake, out):
+    found = json.loads(json.dumps(sweep(out, values="1,2,4,6,8", options={"steal": ["none", "next"]}), allow_nan=False))
+    assert found.keys() == {"schema_version", "sweep", "cells", "series"} and found["schema_version"] == 1
+    assert {"id", "variables", "provenance", "noise"} <= found["sweep"].keys() and found["sweep"]["complete"]
+    assert found["sweep"]["variables"] == [{"name": "workers", "values": [1, 2, 4, 6, 8]}]
+    provenance = found["sweep"]["provenance"]
+    assert {"cpu", "cpus", "kernel", "hz", "governor", "mitigations", "git", "build", "versions"} <= provenance.keys()
+    assert os.uname().nodename not in json.dumps(provenance).replace(provenance["kernel"], "")
+    assert len(found["cells"]) == 10
+    for cell in found["cells"]:
+        assert {"scenario", "replicates", "broken", "findings", "measured", "predicted", "error"} <= cell.keys()
+        assert [sorted(r) for r in cell["replicates"]] == [["block", "id", "started"]] * 3
+        assert cell["broken"] == []
+        assert cell["measured"].keys() == cell["predicted"].keys() >= {"throughput", "response", "utilisation"}
+        ratio = cell["predicted"]["throughput"]["value"] / cell["measured"]["throughput"]["value"]
+        assert cell["error"]["throughput"] == pytest.approx(ratio - 1)
+    assert [series["fixed"]["steal"] for series in found["series"]] == ["none", "next"]
+    for series in found["series"]:
+        assert {"fixed", "variable", "fits", "law", "peak", "explanation"} <= series.keys()
+        assert series["variable"] == "workers" and series["peak"]["value"] == 4
+        assert 4 in series["peak"]["set"]
+        assert {"value", "set", "law_value", "low", "high"} <= series["peak"].keys()
+        assert series["explanation"]["text"] and series["explanation"]["evidence"]
+    noise = found["sweep"]["noise"]
+    assert len(noise["aa"]) == 3 and 0 < max(map(abs, noise["aa"])) < 0.1
+    assert noise["null"]["throughput"]["value"] > 0
+
+
+def test_the_laws_are_fitted_to_what_was_measured(fake, out):
+    fake.noise = 0.002
+    found = sweep(out, values="1:8")
+    (series,) = found["series"]
+    fits = {fit["law"]: fit for fit in series["fits"]}
+    assert set(fits) == {"amdahl", "usl"} and series["law"] == "usl"
+    sigma, kappa = (fits["usl"]["parameters"][name] for name in ("sigma", "kappa"))
+    assert sigma["low"] < 0.05 < sigma["high"] and kappa["low"] < 0.045 < kappa["high"]
+    assert series["peak"]["low"] < math.sqrt(0.95 / 0.045) < series["peak"]["high"]
+
+
+def test_too_few_points_are_said_so_and_not_fitted(fake, out):
+    (series,) = sweep(out, values="1,2")["series"]
+    assert series["law"] is None
+    assert "too few" in series["explanation"]["text"]
+
+
+def test_every_prediction_is_stored_before_its_cell_is_measured(fake, out):
+    def check(scenario, block):
+        with open_store(out) as reader:
+            known = reader.predictions()
+        if scenario.server == "queues":
+            assert known[scenario.key].metrics is not None
+
+    fake.before = check
+    sweep(out)
+    assert len(fake.asked) == 3 * 8
+
+
+def test_a_failure_is_kept_the_sweep_goes_on_and_resume_tries_it_again(fake, out):
+    def dies(scenario, block):
+        return "server queues was killed by signal 9" if scenario.get("workers") == 3 and block == 1 else None
+
+    fake.fail = dies
+    first = sweep(out)
+    (failed,) = [cell for cell in first["cells"] if cell["failures"]]
+    assert failed["value"] == 3 and len(failed["replicates"]) == 2 and failed["measured"]
+    assert failed["failures"] == [{"block": 1, "message": "server queues was killed by signal 9"}]
+    assert not first["sweep"]["complete"] and "FAILED 1×" in table.text(first)
+    assert all(len(cell["replicates"]) == 3 for cell in first["cells"] if cell is not failed)
+    fake.fail = lambda scenario, block: None
+    fake.asked.clear()
+    second = sweep(out, resume=True)
+    assert fake.asked == [(failed["key"], 1)]
+    assert second["sweep"]["complete"] and not any(cell["failures"] for cell in second["cells"])
+
+
+def test_a_sweep_in_which_nothing_works_ends_after_one_block(fake, out):
+    fake.fail = lambda scenario, block: "kneepoint-server cannot be run"
+    found = sweep(out, values="1,2")
+    assert len(found["cells"]) == 2 and all(cell["measured"] is None for cell in found["cells"])
+    with open_store(out) as store:
+        assert len(store.failures()) == 4
+    assert found["series"][0]["peak"]["value"] is None
+    assert table.text(found)
+
+
+def test_an_error_of_the_system_is_a_failure_too(fake, out):
+    def exhausted(scenario, block):
+        if scenario.get("workers") == 2:
+            raise OSError(24, "Too many open files")
+
+    fake.before = exhausted
+    found = sweep(out, values="1,2")
+    assert [len(cell["replicates"]) for cell in found["cells"]] == [3, 0]
+    assert found["cells"][1]["failures"][0]["message"] == "Too many open files"
+
+
+def test_more_values_run_only_the_new_ones(fake, out):
+    first = sweep(out, values="1,4")
+    fake.asked.clear()
+    second = sweep(out, values="1,2,8", resume=True)
+    new = {cell["key"] for cell in second["cells"]} - {cell["key"] for cell in first["cells"]}
+    assert [cell["value"] for cell in second["cells"]] == [1, 2, 4, 8]
+    assert sorted(fake.asked) == sorted((key, block) for key in new for block in range(3))
+    kept = {cell["key"]: cell["replicates"] for cell in second["cells"]}
+    assert all(kept[cell["key"]] == cell["replicates"] for cell in first["cells"])
+    assert any("another session" in warning for warning in second["sweep"]["warnings"])
+    assert second["sweep"]["id"] == first["sweep"]["id"]
+
+
+def test_more_repetitions_add_blocks(fake, out):
+    sweep(out, values="1,2")
+    fake.asked.clear()
+    found = sweep(out, values="1,2", reps=4, resume=True)
+    assert len(fake.asked) == 4 and {block for _, block in fake.asked} == {3}
+    assert all(len(cell["replicates"]) == 4 for cell in found["cells"])
+
+
+def test_resuming_what_is_finished_measures_nothing(fake, out):
+    first = sweep(out, values="1,2")
+    fake.asked.clear()
+    assert sweep(out, values="1,2", resume=True) == first
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"window": 0.2}, {"seed": 5}, {"server": "sbuf"}, {"service": "stock"}, {"options": {"steal": "next"}}]
+)
+def test_resuming_another_sweep_is_refused(fake, out, change):
+    sweep(out, values="1,2")
+    with pytest.raises(HarnessError, match="holds another sweep") as caught:
+        sweep(out, resume=True, **change)
+    assert caught.value.usage
+
+
+def test_resuming_with_another_variable_is_refused(fake, out):
+    sweep(out, values="1,2")
+    with pytest.raises(HarnessError, match="--var workers, not --var clients"):
+        sweep(out, "clients", resume=True)
+
+
+def test_a_shift_of_the_machine_leaves_its_block_out_while_enough_remain(fake, out, monkeypatch):
+    readings = iter([1.0, 1.0, 1.0, 1.0, 1.02, 1.0, 1.3, 1.0])  # at the start and the end of each of four blocks
+    monkeypatch.setattr(sweeping, "yardstick", lambda: next(readings))
+    slow = {"on": False}
+    fake.throughput = lambda scenario: fakes.usl(scenario) * (0.5 if slow["on"] else 1)
+    fake.before = lambda scenario, block: slow.update(on=block == 3)
+    found = sweep(out, values="1,2,4", reps=4)
+    assert "left out" in found["sweep"]["warnings"][0] and "+30%" in found["sweep"]["warnings"][0]
+    for cell in found["cells"]:
+        scenario = Scenario.from_json(cell["scenario"])
+        assert len(cell["replicates"]) == 4
+        assert cell["measured"]["throughput"]["value"] == pytest.approx(fakes.usl(scenario), rel=0.05)
+    assert document.drift_of([{"session": 1, "block": b, "yardstick": y} for b, y in enumerate((1, 1, 2))]).drifted
+    few = document.drift_of([{"session": 1, "block": b, "yardstick": y} for b, y in enumerate((1, 1, 2))])
+    assert not few.left_out  # two would remain
+
+
+def test_new_stores_have_names_of_their_own(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    first = sweeping.store_path(None, Request(("workers",)), resume=False)
+    first.parent.mkdir()
+    first.touch()
+    second = sweeping.store_path(None, Request(("workers",)), resume=False)
+    assert first != second and first.suffix == second.suffix == ".sqlite"
+    assert sweeping.store_path(Path("mine"), Request(), resume=False) == Path("mine.sqlite")
+    os.utime(first, (1, 1))
+    second.touch()
+    assert sweeping.store_path(None, Request(), resume=True) == second
+
+
+def test_predictions_come_from_workers_that_end_with_them(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    scenario = Scenario.of("synthetic", "select", options={"clients": 2})
+    strange = Scenario.of("synthetic", "queues", options={"clients": 2})
+    costs = {"cpus": 2, "stays": True, "table": {}, "demands": {}, "quality": {}, "provenance": {}}
+    answers = {s.key: (metrics, refusal) for s, metrics, refusal in predicting.predict_all([scenario, strange], costs)}
+    assert set(answers) == {scenario.key, strange.key}
+    for metrics, refusal in answers.values():  # costs without a table: the models must refuse, in one line
+        assert metrics is None and refusal and "\n" not in refusal
+    assert _children() == []
+
+
+def test_predictions_that_take_too_long_are_given_up():
+    scenarios = [Scenario.of("synthetic", "select", options={"clients": n}) for n in (1, 2, 3)]
+    costs = {"cpus": 2, "stays": True, "table": {}, "demands": {}, "quality": {}, "provenance": {}}
+    begun = time.monotonic()
+    answers = list(predicting.predict_all(scenarios, costs, budget=0.0))
+    assert len(answers) == 3 and all("not finished within" in refusal for _, _, refusal in answers)
+    assert time.monotonic() - begun < 5 and _children() == []
+
+
+def test_workers_die_with_a_killed_parent(tmp_path):
+    code = """
+        import os, subprocess, sys, time
+        worker = subprocess.Popen([sys.executable, "-m", "harness.predicting", str(os.getpid())], stdin=subprocess.PIPE)
+        print(worker.pid, flush=True)
+        time.sleep(60)
+    """
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+    try:
+        worker = int(parent.stdout.readline())
+        time.sleep(0.3)
+        assert Path(f"/proc/{worker}").exists()
+    finally:
+        parent.kill()
+        parent.communicate()
+    deadline = time.monotonic() + 5
+    while _running(worker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _running(worker)
+
+
+def _running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def _children():
+    return [
+        pid
+        for path in Path("/proc/self/task").iterdir()
+        for pid in (path / "children").read_text().split()
+        if "harness.predicting" in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    ]
+
+
+def test_the_model_is_asked_with_its_share_of_the_time(monkeypatch):
+    asked = {}
+
+    def predict(scenario, costs, **settings):
+        asked.update(settings)
+        return fakes.predicted(scenario, costs)
+
+    monkeypatch.setattr(models, "predict", predict)
+    line = json.dumps({"scenario": Scenario.of("synthetic", "select").to_json(), "seconds": 1.5})
+    assert predicting._answer(line, None)["metrics"]["throughput"]["value"] > 0
+    assert asked == {"budget": 1.5}
+
+
+def test_a_calibration_that_fails_leaves_a_sweep_without_predictions(fake, out, monkeypatch):
+    def fails(scenarios, progress=None):
+        raise calibrate.CalibrationError("the ladder does not identify the costs")
+
+    monkeypatch.setattr(calibrate, "costs_for", fails)
+    wanted = sweeping.request_for("workers", "1,2", **SMALL)
+    with sweeping.open_for(wanted, out, resume=False) as store:
+        outcome = sweeping.execute(store, Silent())
+        found = document.document(store)
+    assert outcome.measured == 12 and "does not identify" in outcome.unpredicted
+    assert all(cell["measured"] and cell["predicted"] is None for cell in found["cells"])

@@ -1,4 +1,4 @@
-"""All that touches the machine: measuring, calibrating, sweeping, storing, reporting. Its CLI: python -m harness."""
+"""All that touches the machine: measuring, calibrating, sweeping, storing, reporting; and the CLI."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ LIMITS = {
     "order_statistics": 0.0,  # impossible orders found
     "stationarity": 0.10,  # relative change from the first half to the second, if also beyond three standard errors
     "cpu_accounts": 1.02,  # processor time of both sides over what the CPUs have
+    "neighbours": 0.10,  # share of all CPUs that went to other processes
     "steal": 0.02,  # share of one CPU's time taken by the hypervisor
 }
 FINDINGS = {
@@ -99,6 +100,11 @@ def _cpu_accounts(scenario: Scenario, records: Records, measured: Metrics) -> fl
     return _number(measured.utilisation.get("cpu"))
 
 
+def _neighbours(scenario: Scenario, records: Records, measured: Metrics) -> float:
+    known = [r["neighbours"] for r in records if r.get("neighbours") is not None]
+    return float(np.median(known)) if known else 0.0
+
+
 def _steal(scenario: Scenario, records: Records, measured: Metrics) -> float:
     return float(np.mean([r["steal"] for r in records])) / len(os.sched_getaffinity(0))
 
@@ -111,6 +117,7 @@ _CHECKS: dict[str, Callable[[Scenario, Records, Metrics], float]] = {
     "order_statistics": _orders,
     "stationarity": _drift,
     "cpu_accounts": _cpu_accounts,
+    "neighbours": _neighbours,
     "steal": _steal,
 }
 

@@ -60,8 +60,10 @@ def find(name: str, quick: bool = False) -> Experiment:
     module = known[name]
     requests = {key: request_for(**arguments) for key, arguments in module.SWEEPS.items()}
     if quick:
-        short = {"quick": True, "reps": None, "window": None, "warmup": None}
-        requests = {key: replace(request, **short) for key, request in requests.items()}  # type: ignore[arg-type]
+        requests = {
+            key: replace(request, quick=True, reps=None, window=None, warmup=None)
+            for key, request in requests.items()
+        }
     return Experiment(name, (module.__doc__ or "").strip(), requests, module)
 
 

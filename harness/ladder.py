@@ -67,6 +67,7 @@ class Reading:
     load: float
     load_polls: float
     load_sleeps: float
+    neighbours: float
     role: Mapping[str, Mapping[str, float]]
 
     def of(self, role: str, name: str) -> float:
@@ -86,6 +87,7 @@ def read(record: Mapping[str, Any]) -> Reading:
         edge["load_cpu"] * per * 1e-9,
         edge["polls"] * per,
         edge["sleeps"] * per,
+        record["neighbours"] or 0.0,
         {role: {k: v * per for k, v in counters.items()} for role, counters in record["roles"].items()},
     )
 
@@ -163,8 +165,9 @@ def _spins(rung: Rung) -> bool:
 
 
 def _middle(several: Sequence[Reading]) -> Reading:
-    """The run with the median processor time a reply: neighbours on the machine spoil single runs."""
-    return sorted(several, key=lambda r: r.server + r.load)[(len(several) - 1) // 2]
+    """The run with the median processor time a reply, among the half that other processes disturbed least."""
+    calm = sorted(several, key=lambda r: r.neighbours)[: max(1, (len(several) + 1) // 2)]
+    return sorted(calm, key=lambda r: r.server + r.load)[(len(calm) - 1) // 2]
 
 
 Equation = tuple[Mapping[str, float], float, float]

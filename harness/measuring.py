@@ -85,6 +85,7 @@ def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int
         raise MeasureError(str(error), error.usage) from error
     record = _record(raw)
     record["workers"] = int(scenario.get("workers", 0))
+    record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
     return Replicate(uuid.uuid4().hex, started, block, record)
 
@@ -119,6 +120,15 @@ def _plan_descriptors(clients: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
 
 
+def neighbours(record: Mapping[str, Any]) -> float | None:
+    """Share of all CPUs that neither idled nor worked for the server or the load: other processes, and interrupts."""
+    edge = record["edge"]
+    parts = [edge[name] for name in ("idle", "server_cpu", "load_cpu")]
+    if None in parts:
+        return None
+    return float(1 - sum(parts) / (edge["time"] * len(os.sched_getaffinity(0))))
+
+
 def _stolen() -> float:
     """CPU seconds that the hypervisor has given to others so far, of all CPUs."""
     with open("/proc/stat") as file:
@@ -145,7 +155,7 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
     record |= {name: dict(raw[name]) for name in ("errors", "errors_outside")}
     record["window"] = raw["planned_end"] - raw["planned_start"]
     record["edge"] = {
-        name: difference(name) for name in ("time", "server_cpu", "load_cpu", "load_wait", "polls", "sleeps")
+        name: difference(name) for name in ("time", "server_cpu", "load_cpu", "load_wait", "idle", "polls", "sleeps")
     }
     record["roles"] = {name: role(name) for name in end["roles"] if any(end["roles"][name].values())}
     record["histograms"] = {name: _sparse(histogram) for name, histogram in raw["histograms"].items()}

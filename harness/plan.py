@@ -1,4 +1,4 @@
-"""What a sweep is to measure: its variables, series and cells, and the order in which each block visits them."""
+"""What a sweep is to measure: its variables, series and cells, and the order of visits in each block."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Plan:
     def visits(self, block: int) -> tuple[Visit, ...]:
         """A block's visits in its own random order: every cell, the control cell again, and the null server.
 
-        The place of a visit depends on nothing but the seed, the block and the visit itself, so a sweep that is
+        The place of a visit depends on the seed, the block and the visit itself alone, so a sweep that is
         resumed or given more values keeps the order of what it had.
         """
         found = [Visit(CELL, cell.scenario) for cell in self.cells()]

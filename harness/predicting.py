@@ -1,8 +1,8 @@
 """Predicts many scenarios at once, each in a worker process that ends with this one, within a time limit.
 
-A worker is `python -m harness.predicting`: it takes the costs and then scenarios as lines of JSON, and answers each
-with a line. Workers of our own rather than multiprocessing's, because those import the caller's main script anew,
-which a script without a guard does not survive, and because a worker whose time is up can simply be killed.
+A worker is `python -m harness.predicting`: it takes the costs and then scenarios as lines of JSON, and
+answers each with a line. Workers of our own rather than multiprocessing's, because those import the caller's main
+script anew, which one without a guard does not survive, and because ours can be killed when time is up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -35,7 +35,7 @@ def predict_all(
     costs: Mapping[str, Any],
     budget: float = BUDGET,
     workers: int | None = None,
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, None]:
     """Yields (scenario, metrics, None) or (scenario, None, why not) for every scenario, as they come.
 
     Parameters

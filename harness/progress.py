@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar with the time left in a terminal, a line a step elsewhere, or nothing."""
+"""Progress of long work on stderr: a bar with the time left in a terminal, a line a step elsewhere."""
 
 from __future__ import annotations
 
@@ -69,15 +69,17 @@ class Bar:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
+        from rich.table import Column
 
         columns: tuple[Any, ...] = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[doing]}", markup=False),
+            TextColumn("{task.fields[doing]}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
         )
-        self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        # Drawn between measurements only: a thread that draws would take its CPU time from what is measured.
+        self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task: Any = None
 
     def begin(self, title: str, total: float) -> None:
@@ -86,10 +88,11 @@ class Bar:
         else:
             self._bar.remove_task(self._task)
         self._task = self._bar.add_task(title, total=total, doing="")
+        self._bar.refresh()
 
     def step(self, text: str, amount: float = 1.0) -> None:
         if self._task is not None:
-            self._bar.update(self._task, advance=amount, doing=text)
+            self._bar.update(self._task, advance=amount, doing=text, refresh=True)
 
     def note(self, text: str) -> None:
         self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)

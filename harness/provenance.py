@@ -1,4 +1,4 @@
-"""Where and how a result came to be: machine, kernel, build, command. Unknown is null; no names of host or user."""
+"""How a result came to be: machine, kernel, build, command. Unknown is null; no names of host or user."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _quota() -> float | None:
 
 
 def _clock_cost() -> float:
-    """Upper bound of one reading of the monotonic clock, s: the best of a few loops, with the call from Python."""
+    """Upper bound of one reading of the monotonic clock, s: best of a few loops, Python's call included."""
 
     def loop() -> int:
         begun = time.perf_counter_ns()

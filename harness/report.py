@@ -102,7 +102,7 @@ def _what(document: Mapping[str, Any]) -> str:
     """One line on how much was done."""
     cells = document["cells"]
     runs = sum(len(cell["replicates"]) for cell in cells)
-    broken = sum(bool(cell["broken"]) for cell in cells)
+    broken = sum(bool(cell["broken"]) for cell in cells) or "none"
     predicted = sum(cell["predicted"] is not None for cell in cells)
     return (
         f"{len(cells)} configurations, {runs} runs, each on a fresh server process; {broken} of them broken, "
@@ -145,7 +145,7 @@ def _sure(line: Line) -> str:
     if line.law:
         bounds = interval(line.peak.low, line.peak.high)
         shown = f"{figure(line.peak.law_value)} {bounds}" if math.isfinite(line.peak.law_value) else "none"
-        parts.append(f"peak by {line.law}: {shown}")
+        parts.append(f"peak by {_LAWS.get(line.law, line.law)}: {shown}")
     errors = [abs(error) for point in line.points if math.isfinite(error := _error(point))]
     if errors:
         parts.append(f"prediction off by {percent(median(errors))} (median)")
@@ -209,6 +209,7 @@ def _script(name: str, plot: Figure) -> str:
     return f"<script>{drawn}</script>"
 
 
+_LAWS = {"usl": "USL", "amdahl": "Amdahl's law"}
 _COLUMNS = (
     ("throughput", "1/s"),
     ("± 95 %", "1/s"),

@@ -15,7 +15,7 @@ from models import knobs
 from models.knobs import Knob, Value
 from models.scenario import Scenario, ScenarioError
 
-# Service and server that suit each other, best first: the first pair that has every knob named fills in what is not.
+# Service and server that suit each other, best first: the first with every named knob fills in what is not.
 PAIRS = (
     ("prime", "queues"),
     ("stock", "sbuf"),
@@ -61,7 +61,7 @@ def make(request: Request) -> Plan:
         )
     if len(request.values) > len(request.variables):
         raise HarnessError(
-            f"--values is given {len(request.values)} times for {len(request.variables)} --var; give one each",
+            f"--values given {len(request.values)} times for {len(request.variables)} --var; give one each",
             True,
         )
     names = [*request.variables, *(name for name, _ in request.options)]

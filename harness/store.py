@@ -1,8 +1,8 @@
 """The store of a sweep: one SQLite file that readers can follow while it is written, and that survives kills.
 
-Every finished replicate and every prediction is committed by itself. A replicate is known by the cell, the block
-and the kind of visit, so a resumed sweep can tell exactly what is missing. A failed replicate is kept with its
-message until a later attempt replaces it.
+Every finished replicate and every prediction is committed by itself. A replicate is known by its cell, block
+and kind of visit, so a resumed sweep can tell exactly what is missing. A failed one is kept with its message
+until a later attempt replaces it.
 
 Layout, by the schema version in `PRAGMA user_version`:
 
@@ -71,7 +71,7 @@ class Prediction:
 class Store:
     """A sweep's store, opened for reading, or for writing by this process alone.
 
-    Use `open_store` or `create_store`. Closing it, or the end of the process, however it comes, frees its lock.
+    Use `open_store` or `create_store`. Closing it frees its lock, and so does the end of the process.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: int | None) -> None:
@@ -81,7 +81,7 @@ class Store:
         self.session = 0
 
     def close(self) -> None:
-        """Closes the file, then frees the lock: closing any descriptor of a file drops SQLite's own locks on it."""
+        """Closes the file, then frees the lock: closing any descriptor of a file drops SQLite's locks."""
         self._db.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -150,7 +150,7 @@ class Store:
         with self._transaction() as db:
             db.execute(
                 "UPDATE cells SET prediction = ?, refusal = ? WHERE key = ? AND prediction IS NULL "
-                "AND NOT EXISTS (SELECT 1 FROM replicates r WHERE r.key = cells.key AND r.record IS NOT NULL)",
+                "AND NOT EXISTS (SELECT 1 FROM replicates r WHERE r.key = cells.key AND r.record NOT NULL)",
                 (text, refusal, scenario.key),
             )
 
@@ -322,7 +322,7 @@ def is_blank(path: Path) -> bool:
 
 
 def _locked(path: Path, flags: int) -> int:
-    """A descriptor with the store's lock, which vanishes with the process. SQLite's locks are of another kind."""
+    """A descriptor with the lock, which vanishes with the process. SQLite's locks are of another kind."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

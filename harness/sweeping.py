@@ -1,10 +1,11 @@
-"""Carries out a sweep: predicts every cell, measures them in randomised blocks, commits each as it is done."""
+"""Carries out a sweep: predicts every cell, measures all in randomised blocks, commits each when done."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,8 @@ def request_for(
 def store_path(out: Path | None, request: Request, resume: bool) -> Path:
     """Where the store is: as given, or the newest (to resume), or a new one named by time and variables."""
     if out is not None:
+        if out.suffix == ".html":
+            raise HarnessError(f"{out}: the store's name; its page gets .html beside it", usage=True)
         return out if out.suffix else out.with_suffix(SUFFIX)
     if resume:
         found = sorted(RESULTS.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
@@ -117,23 +120,20 @@ def store_path(out: Path | None, request: Request, resume: bool) -> Path:
 
 
 def open_for(request: Request, out: Path | None, resume: bool) -> Store:
-    """The store for a request, locked, with its plan in it; a wrong request fails before anything is written."""
-    fresh = None if resume and not request.variables else requests.make(request)
+    """The store for a request, locked, with its plan; a wrong request fails before anything is written."""
     path = store_path(out, request, resume)
-    if not resume or is_blank(path):
-        if fresh is None:
-            raise HarnessError(f"{path}: nothing to resume there; give --var to start a sweep", usage=True)
-        store = create_store(path)
-    else:
+    if resume and not is_blank(path):
         store = open_store(path, write=True)
+    elif resume and not request.variables:
+        raise HarnessError(f"{path}: nothing to resume there; give --var to start a sweep", usage=True)
+    else:
+        requests.make(request)
+        store = create_store(path)
     try:
         stored = store.plan()
-        if stored is None and fresh is None:
-            raise HarnessError(
-                f"{path}: ended before its plan was stored; give --var to start it again", usage=True
-            )
-        plan = fresh if stored is None else requests.extend(stored, request)
-        assert plan is not None
+        if stored is None and not request.variables:
+            raise HarnessError(f"{path}: ended before its plan was stored; give --var to start again", usage=True)
+        plan = requests.make(request) if stored is None else requests.extend(stored, request)
         store.set_plan(plan, uuid.uuid4().hex)
     except BaseException:
         store.close()
@@ -195,9 +195,10 @@ def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
         return reason
     store.set_costs(costs)
     progress.begin("predicting", len(wanted))
-    for scenario, metrics, refusal in predicting.predict_all(wanted, costs):
-        store.set_prediction(scenario, metrics, refusal)
-        progress.step(label(plan, scenario))
+    with closing(predicting.predict_all(wanted, costs)) as answers:
+        for scenario, metrics, refusal in answers:
+            store.set_prediction(scenario, metrics, refusal)
+            progress.step(label(plan, scenario))
     return None
 
 
@@ -264,7 +265,7 @@ def yardstick() -> float:
     """Seconds that the yardstick takes while nothing disturbs it."""
     from pyx import bench
 
-    return min(bench.yardstick() for _ in range(YARDSTICKS))
+    return float(min(bench.yardstick() for _ in range(YARDSTICKS)))
 
 
 def label(plan: Plan, scenario: Scenario) -> str:

@@ -59,7 +59,8 @@ def _series(
     if peak["value"] is not None:
         place = f"{series['variable']}={figure(peak['value'], 6)}"
         yield f"peak: {place}, set {set_of(tuple(peak['set']))} (95 %){_law_peak(series)}"
-    yield textwrap.fill(series["explanation"]["text"], 100)
+    whole = series["explanation"]["text"].replace(" %", "\u00a0%")  # so that no line begins with the sign
+    yield textwrap.fill(whole, 100).replace("\u00a0", " ")
 
 
 def _law_peak(series: Mapping[str, Any]) -> str:

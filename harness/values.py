@@ -112,4 +112,4 @@ def _range(name: str, words: list[str]) -> Iterator[float]:
         value = float(f"{low * step**index if factor else low + index * step:.12g}")
         if value > high * (1 + 1e-12 if high > 0 else 1):
             return
-        yield value
+        yield int(value) if value.is_integer() else value

@@ -34,9 +34,10 @@ def figure(value: float, digits: int = 3, padded: bool = False) -> str:
 
 
 def finding(name: str, value: float, unit: str) -> str:
-    """A finding in words: cpu limited, 98 % of capacity."""
+    """A finding in words: CPU limited, 98 % of capacity."""
     amount = f"{percent(value)} {unit}" if unit.startswith("of ") else f"{figure(value)} {unit}"
-    return f"{name.replace('_', ' ')}, {amount.strip()}"
+    words = name.replace("_", " ").replace("cpu", "CPU")
+    return f"{words}, {amount.strip()}"
 
 
 def seconds(value: float) -> str:

@@ -126,6 +126,7 @@ cdef extern from "core/load.h":
         int64_t server_cpu
         int64_t load_cpu
         int64_t load_wait
+        int64_t idle
         uint64_t polls
         uint64_t sleeps
         uint64_t role[5][64]

@@ -52,7 +52,7 @@ cdef _edge(core.load_edge *edge):
         roles[role] = {name: edge.role[r][k] for k, name in enumerate(FIELDS)}
     return {
         "time": edge.time, "server_cpu": edge.server_cpu, "load_cpu": edge.load_cpu, "load_wait": edge.load_wait,
-        "polls": edge.polls, "sleeps": edge.sleeps, "roles": roles,
+        "idle": edge.idle, "polls": edge.polls, "sleeps": edge.sleeps, "roles": roles,
     }
 
 

@@ -38,7 +38,14 @@ def record(scenario: Scenario, rate: float, window: float) -> dict[str, Any]:
         "max": response,
         "buckets": [[bucket, count]],
     }
-    edge = {"time": span, "server_cpu": span // 2, "load_cpu": span // 3, "load_wait": 0, "polls": count, "sleeps": 1}
+    edge = {
+        "time": span,
+        "server_cpu": span // 2,
+        "load_cpu": span // 3,
+        "load_wait": 0,
+        "polls": count,
+        "sleeps": 1,
+    }
     return {
         "clients": clients,
         "threads": 1,

@@ -101,7 +101,9 @@ def test_the_lock_vanishes_with_a_killed_process(path):
         print("locked", flush=True)
         time.sleep(60)
     """
-    holder = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(path)], stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), str(path)], stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout.readline() == b"locked\n"
         with pytest.raises(StoreError, match="another sweep"):
@@ -139,7 +141,9 @@ def test_a_killed_creation_leaves_nothing_or_everything(tmp_path):
     """
     for delay in (0.0, 0.013, 0.037):
         folder = tmp_path / str(delay)
-        maker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(folder)], stdout=subprocess.PIPE)
+        maker = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(folder)], stdout=subprocess.PIPE
+        )
         maker.stdout.readline()
         time.sleep(delay)
         maker.kill()

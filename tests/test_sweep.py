@@ -1,4 +1,4 @@
-"""What a sweep plans, in which order it measures, what it keeps when things fail, and the document that it ends in."""
+"""What a sweep plans, in which order it measures, what it keeps when things fail, and its document."""
 
 import json
 import math
@@ -33,7 +33,9 @@ def fake(monkeypatch):
     monkeypatch.setattr(
         predicting,
         "predict_all",
-        lambda scenarios, costs: ((scenario, fakes.predicted(scenario, costs), None) for scenario in scenarios),
+        lambda scenarios, costs: (
+            (scenario, fakes.predicted(scenario, costs), None) for scenario in scenarios
+        ),
     )
     monkeypatch.setattr(sweeping, "yardstick", lambda: 0.001)
     return stand_in
@@ -85,7 +87,7 @@ def test_what_is_not_said_is_chosen_to_suit(asked, service, server):
         (Request(("workers",), load="open"), "no such load"),
         (Request(("workers",), service="stock", server="select"), "has no such knob (it belongs to"),
         (Request(("workers",), ("0:4",)), "outside 1:256"),
-        (Request(("workers",), ("1", "2")), "--values is given 2 times"),
+        (Request(("workers",), ("1", "2")), "--values given 2 times"),
         (Request(("workers", "workers")), "given twice"),
         (Request(("workers",), options=(("workers", "2"),)), "both --var and --set"),
         (Request(("workers",), options=(("steal", "nxt"),)), "did you mean next"),
@@ -108,7 +110,11 @@ def test_a_wrong_request_is_said_before_anything_is_written(asked, says, tmp_pat
 
 def test_a_grid_and_settings_given_twice_make_series():
     plan = request.make(
-        Request(("steal", "workers", "chunk"), ("none,next", "4,1", "5"), options=(("wait", "spin"), ("wait", "block")))
+        Request(
+            ("steal", "workers", "chunk"),
+            ("none,next", "4,1", "5"),
+            options=(("wait", "spin"), ("wait", "block")),
+        )
     )
     assert plan.axis == "workers"
     assert len(plan.cells()) == 2 * 2 * 2
@@ -120,12 +126,16 @@ def test_a_grid_and_settings_given_twice_make_series():
 
 
 def test_every_block_visits_everything_once_in_its_own_order_and_a_seed_repeats_it():
-    plan = request.make(Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")}))
+    plan = request.make(
+        Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")})
+    )
     orders = [[visit.name for visit in plan.visits(block)] for block in range(5)]
     assert len({tuple(order) for order in orders}) == 5
     for order in orders:
         assert sorted(order) == sorted(orders[0]) and len(set(order)) == len(order) == 8 + 2
-    again = request.make(Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")}))
+    again = request.make(
+        Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")})
+    )
     assert [visit.name for visit in again.visits(2)] == orders[2]
     firsts = {plan.visits(block)[0].name for block in range(60)}
     assert len(firsts) == 10  # no visit is always late: all of them come first somewhere
@@ -136,19 +146,41 @@ def test_every_block_visits_everything_once_in_its_own_order_and_a_seed_repeats_
 
 
 def test_the_document_has_what_other_programs_rely_on(fake, out):
-    found = json.loads(json.dumps(sweep(out, values="1,2,4,6,8", options={"steal": ["none", "next"]}), allow_nan=False))
+    found = json.loads(
+        json.dumps(sweep(out, values="1,2,4,6,8", options={"steal": ["none", "next"]}), allow_nan=False)
+    )
     assert found.keys() == {"schema_version", "sweep", "cells", "series"} and found["schema_version"] == 1
     assert {"id", "variables", "provenance", "noise"} <= found["sweep"].keys() and found["sweep"]["complete"]
     assert found["sweep"]["variables"] == [{"name": "workers", "values": [1, 2, 4, 6, 8]}]
     provenance = found["sweep"]["provenance"]
-    assert {"cpu", "cpus", "kernel", "hz", "governor", "mitigations", "git", "build", "versions"} <= provenance.keys()
+    assert {
+        "cpu",
+        "cpus",
+        "kernel",
+        "hz",
+        "governor",
+        "mitigations",
+        "git",
+        "build",
+        "versions",
+    } <= provenance.keys()
     assert os.uname().nodename not in json.dumps(provenance).replace(provenance["kernel"], "")
     assert len(found["cells"]) == 10
     for cell in found["cells"]:
-        assert {"scenario", "replicates", "broken", "findings", "measured", "predicted", "error"} <= cell.keys()
+        assert {
+            "scenario",
+            "replicates",
+            "broken",
+            "findings",
+            "measured",
+            "predicted",
+            "error",
+        } <= cell.keys()
         assert [sorted(r) for r in cell["replicates"]] == [["block", "id", "started"]] * 3
         assert cell["broken"] == []
-        assert cell["measured"].keys() == cell["predicted"].keys() >= {"throughput", "response", "utilisation"}
+        assert (
+            cell["measured"].keys() == cell["predicted"].keys() >= {"throughput", "response", "utilisation"}
+        )
         ratio = cell["predicted"]["throughput"]["value"] / cell["measured"]["throughput"]["value"]
         assert cell["error"]["throughput"] == pytest.approx(ratio - 1)
     assert [series["fixed"]["steal"] for series in found["series"]] == ["none", "next"]
@@ -260,7 +292,8 @@ def test_resuming_what_is_finished_measures_nothing(fake, out):
 
 
 @pytest.mark.parametrize(
-    "change", [{"window": 0.2}, {"seed": 5}, {"server": "sbuf"}, {"service": "stock"}, {"options": {"steal": "next"}}]
+    "change",
+    [{"window": 0.2}, {"seed": 5}, {"server": "sbuf"}, {"service": "stock"}, {"options": {"steal": "next"}}],
 )
 def test_resuming_another_sweep_is_refused(fake, out, change):
     sweep(out, values="1,2")
@@ -276,7 +309,9 @@ def test_resuming_with_another_variable_is_refused(fake, out):
 
 
 def test_a_shift_of_the_machine_leaves_its_block_out_while_enough_remain(fake, out, monkeypatch):
-    readings = iter([1.0, 1.0, 1.0, 1.0, 1.02, 1.0, 1.3, 1.0])  # at the start and the end of each of four blocks
+    readings = iter(
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.3, 1.0]
+    )  # at the start and the end of each of four blocks
     monkeypatch.setattr(sweeping, "yardstick", lambda: next(readings))
     slow = {"on": False}
     fake.throughput = lambda scenario: fakes.usl(scenario) * (0.5 if slow["on"] else 1)
@@ -287,7 +322,9 @@ def test_a_shift_of_the_machine_leaves_its_block_out_while_enough_remain(fake, o
         scenario = Scenario.from_json(cell["scenario"])
         assert len(cell["replicates"]) == 4
         assert cell["measured"]["throughput"]["value"] == pytest.approx(fakes.usl(scenario), rel=0.05)
-    assert document.drift_of([{"session": 1, "block": b, "yardstick": y} for b, y in enumerate((1, 1, 2))]).drifted
+    assert document.drift_of(
+        [{"session": 1, "block": b, "yardstick": y} for b, y in enumerate((1, 1, 2))]
+    ).drifted
     few = document.drift_of([{"session": 1, "block": b, "yardstick": y} for b, y in enumerate((1, 1, 2))])
     assert not few.left_out  # two would remain
 
@@ -310,7 +347,10 @@ def test_predictions_come_from_workers_that_end_with_them(monkeypatch):
     scenario = Scenario.of("synthetic", "select", options={"clients": 2})
     strange = Scenario.of("synthetic", "queues", options={"clients": 2})
     costs = {"cpus": 2, "stays": True, "table": {}, "demands": {}, "quality": {}, "provenance": {}}
-    answers = {s.key: (metrics, refusal) for s, metrics, refusal in predicting.predict_all([scenario, strange], costs)}
+    answers = {
+        s.key: (metrics, refusal)
+        for s, metrics, refusal in predicting.predict_all([scenario, strange], costs)
+    }
     assert set(answers) == {scenario.key, strange.key}
     for metrics, refusal in answers.values():  # costs without a table: the models must refuse, in one line
         assert metrics is None and refusal and "\n" not in refusal
@@ -329,7 +369,8 @@ def test_predictions_that_take_too_long_are_given_up():
 def test_workers_die_with_a_killed_parent(tmp_path):
     code = """
         import os, subprocess, sys, time
-        worker = subprocess.Popen([sys.executable, "-m", "harness.predicting", str(os.getpid())], stdin=subprocess.PIPE)
+        words = [sys.executable, "-m", "harness.predicting", str(os.getpid())]
+        worker = subprocess.Popen(words, stdin=subprocess.PIPE)
         print(worker.pid, flush=True)
         time.sleep(60)
     """

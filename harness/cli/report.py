@@ -32,6 +32,8 @@ def command(store: Path, out: Path | None, as_json: bool) -> int:
             raise HarnessError(f"{store}: holds no sweep yet", usage=True)
         result = document.document(opened)
     page = out or store.with_suffix(".html")
+    if page == store:
+        raise HarnessError(f"{page}: is the store; give --out another name for the page", usage=True)
     report.write(result, page)
     if as_json:
         print_json(result)

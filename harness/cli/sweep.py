@@ -149,6 +149,7 @@ def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
         print(f"  {plan.axis}={','.join(points)}{f' with {shown}' if shown else ''}")
     print(
         f"{len(plan.cells())} cells in {plan.reps} blocks, each with its control and its null server: "
-        f"{visits} measurements of {plan.window:g} s\nabout {seconds:.0f} s{' with predictions' if predict else ''}, calibration apart"
+        f"{visits} measurements of {plan.window:g} s\n"
+        f"about {seconds:.0f} s{' with predictions' if predict else ''}, calibration apart"
     )
     return OK

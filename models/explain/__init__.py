@@ -73,7 +73,7 @@ def _fits(variable: str, sound: Sequence[Point]) -> tuple[LawFit, ...]:
 
     if variable not in reasons.CONCURRENCY:
         return ()
-    rows = [(point.x, x) for point in sound for x in _throughputs(point) if math.isfinite(x)]
+    rows = [(point.x, x) for point in sound if point.x > 0 for x in _throughputs(point) if math.isfinite(x)]
     found = []
     for name in LAWS:
         try:

@@ -59,9 +59,10 @@ def _generator(view: View, point: Point) -> Said | None:
 
 
 def _one_thread(view: View, point: Point) -> Said | None:
-    """A server without a pool that uses one CPU's worth: what an event loop can use at most."""
+    """A server without a pool that uses one CPU's worth, all of an event loop, while other CPUs have room."""
     cpus = use(point, "server_cpu") * view.cpus
-    if view.cpus == 1 or not math.isnan(use(point, "worker")) or not ONE_CPU[0] <= cpus <= ONE_CPU[1]:
+    pool, full = not math.isnan(use(point, "worker")), use(point, "cpu") >= NEAR_LIMIT
+    if pool or full or not ONE_CPU[0] <= cpus <= ONE_CPU[1]:
         return None
     text = f"the server's CPU time ({figure(cpus, 2)} of one CPU, all that a single thread can use)"
     return Said(text, (view.evidence("server CPU", point, cpus, "CPUs"),))

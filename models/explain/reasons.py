@@ -90,7 +90,7 @@ def _highest(view: View) -> Said | None:
     else:
         sure = "; every other value measured is significantly lower (95 %)"
     if edge:
-        sure += ", and as nothing beyond it was measured, the peak may lie further on"
+        sure += f", and as nothing beyond {view.at(best)} was measured, the peak may lie further on"
     return Said(f"{start}{sure}{text}.", items)
 
 
@@ -143,6 +143,8 @@ def _how_well(view: View) -> str:
     others = [fit.aicc - view.law.aicc for fit in view.fits if view.law and fit is not view.law]
     if not others:
         return "as the only law that has enough points"
+    if not all(math.isfinite(other) for other in others):
+        return "with the least scatter"
     if min(others) < TIE:
         return "hardly better than the other law"
     return "best"
@@ -155,6 +157,8 @@ def _law_peak(view: View) -> str:
             return f"shows no peak, though one from {figure(peak.low)} on is not excluded"
         return "has no peak"
     text = f"peaks at {figure(peak.law_value)} {interval(peak.low, peak.high)}"
+    if peak.law_value <= view.sound[0].x:
+        return f"falls from the first value on (its peak is at {figure(peak.law_value)})"
     if peak.law_value > last:
         return f"{text}, beyond the data"
     if peak.low > peak.members[-1] or peak.high < peak.members[0]:
@@ -189,7 +193,7 @@ def _model(view: View) -> Said | None:
     items = (*items, Evidence("peak predicted", highest, view.variable))
     place = at(view.variable, highest)
     if set(near) & set(view.peak.members):
-        return Said(f"{text}, and its peak, at {place}, agrees with the measured one.", items)
+        return Said(f"{text}, and its peak, at {place}, agrees with what was measured.", items)
     return Said(f"{text}, but it puts the peak at {place}, where the measured one is not.", items)
 
 

@@ -115,19 +115,23 @@ int conn_flush(struct conn *conn, int flags) {
 }
 
 int conn_serve(struct conn *conn, int flags, struct counter_block *me) {
-    int rc;
-    while (buffer_length(&conn->out) <= OUT_PAUSE && (rc = conn_next(conn)) != 0) {
-        if (rc < 0) {
+    for (;;) {
+        int whole = 0;
+        while (buffer_length(&conn->out) <= OUT_PAUSE && (whole = conn_next(conn)) > 0) {
+            conn_run(conn, me);
+            int rc = conn_reply(conn, me);
+            if (rc)
+                return rc;
+        }
+        if (whole < 0) {
             COUNT(me, errors, 1);
             conn->closing = 1;
-            break;
         }
-        conn_run(conn, me);
-        rc = conn_reply(conn, me);
-        if (rc)
-            return rc;
+        int paused = buffer_length(&conn->out) > OUT_PAUSE, sent = conn_flush(conn, flags);
+        /* Whole requests may be left in the input, and with all output gone nothing would announce them again. */
+        if (sent <= 0 || !paused)
+            return sent;
     }
-    return conn_flush(conn, flags);
 }
 
 void conn_list_add(struct conn_list *list, struct conn *conn) {

@@ -36,6 +36,7 @@ struct load_edge {
     int64_t server_cpu;  /* ns of processor time of the server process; -1 when it cannot be read */
     int64_t load_cpu;    /* ns, all load threads */
     int64_t load_wait;   /* ns that load threads waited for a processor (/proc/self/task/TID/schedstat); -1 unknown */
+    int64_t idle;        /* ns that all CPUs have been idle, to 10 ms; -1 unknown */
     uint64_t polls;      /* readiness calls of the load */
     uint64_t sleeps;     /* of them, those that slept */
     uint64_t role[LOAD_ROLES][64]; /* the server's counters summed by role, in the order of COUNTER_LIST */

@@ -3,11 +3,25 @@
 #include "../core/clock.h"
 #include "../core/load.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Idle time of all CPUs; the kernel gives it in clock ticks. */
+static int64_t idle_time(void) {
+    FILE *file = fopen("/proc/stat", "re");
+    if (!file)
+        return -1;
+    long long idle, waiting;
+    int got = fscanf(file, "cpu %*d %*d %*d %lld %lld", &idle, &waiting);
+    fclose(file);
+    return got == 2 ? (idle + waiting) * (1000000000 / sysconf(_SC_CLK_TCK)) : -1;
+}
 
 void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
     memset(edge, 0, sizeof(*edge));
     edge->server_cpu = -1;
+    edge->idle = idle_time();
     clockid_t clock;
     if (env->server_pid && !clock_getcpuclockid(env->server_pid, &clock))
         edge->server_cpu = clock_read(clock);

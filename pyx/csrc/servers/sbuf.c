@@ -82,19 +82,6 @@ static void end(struct sbuf_server *server, struct conn *conn, struct counter_bl
     COUNT(me, closed, 1);
 }
 
-/* conn_serve leaves whole requests unread while much output waits. Nothing announces them once that output is
- * sent, so it is called again until it neither sends old output nor takes input. */
-static int serve(struct conn *conn, int flags, struct counter_block *me) {
-    int rc;
-    size_t waiting, length;
-    do {
-        waiting = buffer_length(&conn->out);
-        length = buffer_length(&conn->in);
-        rc = conn_serve(conn, flags, me);
-    } while (rc == 1 && buffer_length(&conn->in) && (waiting || buffer_length(&conn->in) != length));
-    return rc;
-}
-
 /* hold=connection: until the connection ends. */
 static void serve_connection(struct sbuf_server *server, struct conn *conn, struct counter_block *me) {
     int rc = 0;
@@ -108,7 +95,7 @@ static void serve_connection(struct sbuf_server *server, struct conn *conn, stru
         }
         counters_publish(me, now);
         if (rc >= 0)
-            rc = serve(conn, 0, me);
+            rc = conn_serve(conn, 0, me);
     }
     end(server, conn, me);
 }
@@ -117,7 +104,7 @@ static void serve_connection(struct sbuf_server *server, struct conn *conn, stru
 static void serve_request(struct sbuf_server *server, struct conn *conn, struct counter_block *me) {
     int rc = conn_fill(conn, MSG_DONTWAIT);
     if (rc >= 0)
-        rc = serve(conn, MSG_DONTWAIT, me);
+        rc = conn_serve(conn, MSG_DONTWAIT, me);
     counters_publish(me, clock_now());
     if (rc >= 0)
         rc = acceptor_arm(&server->acceptor, conn->fd, rc ? EPOLLIN : EPOLLOUT, conn);

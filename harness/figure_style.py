@@ -85,12 +85,24 @@ def decades(values: Sequence[float]) -> dict[str, Any]:
     return {"tickmode": "array", "tickvals": ticks, "ticktext": [figure(tick) for tick in ticks]}
 
 
-def scales(values: Sequence[float]) -> dict[str, Any]:
+def foot(made: Figure, rows: int) -> None:
+    """Keeps so many rows free between the curves and the horizontal axis."""
+    made.update_yaxes(domain=[row(rows)[0] + 0.01, 1], zeroline=True, zerolinecolor=GRID)
+    made.update_xaxes(anchor="free", position=0)
+
+
+def row(place: int) -> tuple[float, float]:
+    """Lower and upper edge of a row at the foot, as shares of the figure's height."""
+    return 0.015 + 0.035 * place, 0.04 + 0.035 * place
+
+
+def scales(values: Sequence[float], log: bool) -> dict[str, Any]:
     """Buttons that switch the vertical axis, for curves that lie far apart."""
     both = {"yaxis.autorange": True}
-    log = {f"yaxis.{name}": value for name, value in decades(values).items()}
+    ticks = {f"yaxis.{name}": value for name, value in decades(values).items()}
     return {
         "type": "buttons",
+        "active": int(log),
         "direction": "right",
         "x": 0,
         "y": 1.02,
@@ -106,7 +118,7 @@ def scales(values: Sequence[float]) -> dict[str, Any]:
                 "method": "relayout",
                 "args": [{**both, "yaxis.type": "linear", "yaxis.tickmode": "auto"}],
             },
-            {"label": "logarithmic", "method": "relayout", "args": [{**both, "yaxis.type": "log", **log}]},
+            {"label": "logarithmic", "method": "relayout", "args": [{**both, "yaxis.type": "log", **ticks}]},
         ],
     }
 

@@ -18,6 +18,8 @@ from models.wording import figure
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+APART = 8.0  # ratio of two curves' highest throughputs from which the axis starts logarithmic
+
 # Shades that differ in lightness, so that they stay apart in grey and beside the curves' own colours.
 PURPOSES = (
     ("service's work", "#334e68", ""),
@@ -41,6 +43,8 @@ def throughput(source: Source) -> Figure:
     """
     lines = lines_of(source)
     made = _figure(lines, "throughput (1/s)")
+    rates = [metrics.throughput.value for metrics in _known(lines)]
+    figure_style.foot(made, len(lines))
     for place, line in enumerate(lines):
         traces.peak_set(made, line, place)
         traces.law(made, line)
@@ -52,9 +56,10 @@ def throughput(source: Source) -> Figure:
         (("predicted", "dash", ""), ("law, and its peak", "solid", ""), ("broken", "", "circle-open")),
     )
     made.update_yaxes(rangemode="tozero", tickformat=",")
-    made.update_layout(
-        updatemenus=[figure_style.scales([metrics.throughput.value for metrics in _known(lines)])]
-    )
+    apart = _apart(lines)
+    if apart:
+        made.update_yaxes(type="log", **figure_style.decades(rates))
+    made.update_layout(updatemenus=[figure_style.scales(rates, apart)])
     return made
 
 
@@ -202,6 +207,15 @@ def _panels(lines: Sequence[Line], title: str) -> Figure:
     made.update_yaxes(title=title, col=1)
     made.update_layout(legend={"y": -0.3})
     return made
+
+
+def _apart(lines: Sequence[Line]) -> bool:
+    """Whether the curves lie so far apart that a linear axis would flatten one of them."""
+    tops = [
+        max((p.measured.throughput.value for p in line.measured if p.measured), default=0) for line in lines
+    ]
+    tops = [top for top in tops if top > 0]
+    return bool(tops) and max(tops) > APART * min(tops)
 
 
 def _known(lines: Sequence[Line]) -> list[Metrics]:

@@ -73,9 +73,9 @@ class Bar:
 
         columns: tuple[Any, ...] = (
             TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            BarColumn(bar_width=24),
             TaskProgressColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=7)),
             TextColumn("{task.fields[doing]}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
         )
         # Drawn between measurements only: a thread that draws would take its CPU time from what is measured.

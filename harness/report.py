@@ -103,7 +103,7 @@ def _what(document: Mapping[str, Any]) -> str:
     cells = document["cells"]
     runs = sum(len(cell["replicates"]) for cell in cells)
     broken = sum(bool(cell["broken"]) for cell in cells) or "none"
-    predicted = sum(cell["predicted"] is not None for cell in cells)
+    predicted = sum(cell["predicted"] is not None for cell in cells) or "none"
     return (
         f"{len(cells)} configurations, {runs} runs, each on a fresh server process; {broken} of them broken, "
         f"{predicted} predicted before they were measured. Sweep {document['sweep']['id']}."

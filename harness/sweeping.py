@@ -132,7 +132,9 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
     try:
         stored = store.plan()
         if stored is None and not request.variables:
-            raise HarnessError(f"{path}: ended before its plan was stored; give --var to start again", usage=True)
+            raise HarnessError(
+                f"{path}: ended before its plan was stored; give --var to start again", usage=True
+            )
         plan = requests.make(request) if stored is None else requests.extend(stored, request)
         store.set_plan(plan, uuid.uuid4().hex)
     except BaseException:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from harness import figure_style
 from harness.figure_style import PALE, WIDE
 from harness.lines import Line
 from models.metrics import Estimate, Metrics
@@ -139,6 +140,7 @@ def peak_set(made: Figure, line: Line, place: int) -> None:
     half = 0.35 * min(b - a for a, b in pairwise(values))
     log = values[0] > 0 and values[-1] / values[0] >= WIDE
     factor = min(b / a for a, b in pairwise(values)) ** 0.35 if log else 1.0
+    bottom, top = figure_style.row(place)
     for member in members:
         left, right = (member / factor, member * factor) if log else (member - half, member + half)
         made.add_shape(
@@ -147,8 +149,8 @@ def peak_set(made: Figure, line: Line, place: int) -> None:
             yref="paper",
             x0=left,
             x1=right,
-            y0=0.012 + 0.03 * place,
-            y1=0.036 + 0.03 * place,
+            y0=bottom,
+            y1=top,
             fillcolor=line.colour,
             opacity=1.0 if member == line.peak.value else 0.4,
             line={"width": 0},

@@ -14,6 +14,7 @@ import pytest
 
 from harness import calibrate, measuring, predicting, provenance, registries, sweeping
 from harness.cli import main, names
+from harness.progress import Bar, Lines, Reporting, Silent
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("numpy", "scipy", "plotly", "pandas", "simpy", "rich", "sqlite3")
@@ -90,7 +91,8 @@ def test_sweep_json_is_one_document_and_nothing_else(fake, capsys):
     assert main(["sweep", "--var", "workers", *SMALL, "--out", "a", "--json", "--no-report"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["schema_version"] == 1 and len(found["cells"]) == 6
-    assert found["sweep"]["provenance"]["command"].startswith("python -m harness")
+    command = "python -m harness sweep --var workers --service synthetic --server queues --reps 2 --time 0.1"
+    assert found["sweep"]["provenance"]["command"] == f"{command} --out a --json --no-report"
     assert not Path("a.html").exists()
 
 
@@ -349,6 +351,31 @@ def test_provenance_has_no_names_and_null_for_what_is_absent(monkeypatch):
     assert found["cpus"] == len(os.sched_getaffinity(0)) and found["kernel"].startswith("Linux")
     assert "-O2" in found["build"]["flags"] and 0 < found["clock_cost_at_most"] < 1e-4
     assert provenance.collect()["command"] is None
+
+
+def test_progress_is_lines_or_a_bar_and_ends_after_an_error(capsys):
+    for form in (Lines(), Bar(), Silent()):
+        form.begin("measuring", 2.0)
+        form.step("first", 1.0)
+        form.note("a note")
+        form.begin("next", 1.0)
+        form.step("second")
+        form.end()
+        form.end()
+    lines = capsys.readouterr().err
+    assert "measuring:  50% first" in lines and "next: 100% second" in lines
+    with pytest.raises(ZeroDivisionError), Reporting() as progress:
+        assert isinstance(progress, Lines)  # no terminal here
+        raise ZeroDivisionError
+
+
+def test_a_page_that_cannot_be_written_takes_nothing_else_with_it(fake, capsys):
+    Path("a.html").mkdir()
+    assert main(["sweep", "--var", "workers", *SMALL, "--out", "a"]) == 1
+    shown = capsys.readouterr()
+    assert "measured/s" in shown.out and "page:" not in shown.out
+    assert shown.err.strip().split("\n")[-1].startswith("error: a.html: the page cannot be written")
+    assert main(["sweep", "--var", "workers", *SMALL, "--out", "b.html"]) == 2
 
 
 def test_importing_takes_no_time():

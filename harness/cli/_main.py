@@ -58,9 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Every error is a line on stderr; with KNEEPOINT_DEBUG=1 it is a traceback.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = group.main(
-            args=list(sys.argv[1:] if arguments is None else arguments),
+            args=words,
+            obj=words,
             prog_name="python -m harness",
             standalone_mode=False,
         )

@@ -83,7 +83,7 @@ def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> in
 
     try:
         with Reporting() as progress:
-            outcome = sweeping.execute(store, progress, predict, sys.argv[1:])
+            outcome = sweeping.execute(store, progress, predict, click.get_current_context().obj)
         result = document.document(store)
     except KeyboardInterrupt:
         kept = len(store.done())
@@ -92,19 +92,21 @@ def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> in
             file=sys.stderr,
         )
         return INTERRUPTED
-    page = store.path.with_suffix(".html") if report else None
-    if page is not None:
-        from harness import report as reporting
-
-        reporting.write(result, page)
     if show == "json":
         print_json(result)
     elif show == "text":
         from harness import table
 
-        print(table.text(result))
-        print(f"store: {store.path}" + (f"\npage:  {page}" if page else ""))
-    return _judge(store, outcome)
+        print(f"{table.text(result)}\nstore: {store.path}")
+    status = _judge(store, outcome)
+    if report:  # last, so that a page that cannot be written takes nothing else with it
+        from harness import report as reporting
+
+        page = store.path.with_suffix(".html")
+        reporting.write(result, page)
+        if show == "text":
+            print(f"page:  {page}")
+    return status
 
 
 def _resuming(store: Store) -> str:

@@ -16,6 +16,9 @@ from models.series import Evidence, Point
 from models.wording import change, figure, finding, listed, percent, seconds
 
 NEAR_LIMIT = 0.90  # utilisation from which a resource is named as a limit
+CROWDED = (
+    0.25  # share of the time that the generator waits for a CPU from which that is named, if CPUs have room
+)
 LOCKED = 0.20  # lock wait over response from which locks are named
 ONE_CPU = (0.92, 1.03)  # CPUs' worth of server time that is all that one thread can use
 SPINNING = 0.20  # share of all CPU used from which what spinning may have burnt is named
@@ -92,6 +95,21 @@ def _locks(view: View, point: Point) -> Said | None:
     return Said(text, items)
 
 
+def _crowded(view: View, point: Point) -> Said | None:
+    """The generator queues for a CPU that server and generator alone do not fill: others do, or placement is bad."""
+    busy, used = use(point, "load_thread"), use(point, "cpu")
+    threads = count(point, "load_cpu") * throughput(point) / busy if busy > 0 else math.nan
+    wait = count(point, "load_wait") * throughput(point) / threads if threads > 0 else math.nan
+    if not wait >= CROWDED or not used < NEAR_LIMIT:
+        return None
+    items = (
+        view.evidence("load generator waiting for a CPU", point, wait, "of the time"),
+        view.evidence("cpu", point, used, "of capacity"),
+    )
+    shares = f"waits for one {percent(wait)} of the time, though it and the server use {percent(used)} of all"
+    return Said(f"getting a CPU (the load generator's thread {shares})", items)
+
+
 def _thinking(view: View, point: Point) -> Said | None:
     found = next((item for item in point.findings if item.name == "think_limited"), None)
     if not found:
@@ -100,7 +118,7 @@ def _thinking(view: View, point: Point) -> Said | None:
     return Said(text, (view.evidence("thinking", point, found.value, "of the clients' time"),))
 
 
-LIMITS: tuple[Limit, ...] = (_cpus, _generator, _one_thread, _pool, _locks, _thinking)
+LIMITS: tuple[Limit, ...] = (_cpus, _generator, _one_thread, _pool, _locks, _crowded, _thinking)
 
 
 def _limit(view: View) -> Said | None:

@@ -1,0 +1,19 @@
+"""Options of the whole test suite: `pytest --benchmark` runs tests/benchmarks, which plain `pytest` leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--benchmark", action="store_true", help="run the benchmarks, and only them")
+
+
+def pytest_ignore_collect(collection_path, config: pytest.Config) -> bool | None:  # type: ignore[no-untyped-def]
+    wanted = config.getoption("--benchmark")
+    if collection_path.name == "benchmarks" and not wanted:
+        return True
+    outside = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if wanted and outside and collection_path.parent.name != "benchmarks":
+        return True
+    return None

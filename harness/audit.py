@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -106,7 +105,7 @@ def _neighbours(scenario: Scenario, records: Records, measured: Metrics) -> floa
 
 
 def _steal(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    return float(np.mean([r["steal"] for r in records])) / len(os.sched_getaffinity(0))
+    return float(np.mean([r["steal"] / r["cpus"] for r in records]))
 
 
 _CHECKS: dict[str, Callable[[Scenario, Records, Metrics], float]] = {

@@ -174,7 +174,7 @@ def demand_of(scenario: Scenario) -> Demand:
     times = bench.service_times(
         scenario.service,
         scenario.native_options("service"),
-        scenario.seed,
+        measuring.replicate_seed(scenario, 0),
         DEMAND_REQUESTS,
         DEMAND_BUDGET,
         **({"chunk": chunk} if chunk else {}),

@@ -70,7 +70,7 @@ def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int
                 scenario.native_options("service", "server", "load"),
                 server.host,
                 server.port,
-                scenario.seed,
+                replicate_seed(scenario, block),
                 warmup,
                 window,
                 server.pid,
@@ -78,16 +78,22 @@ def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int
             )
             raw = load.run()
             if not server.alive():
-                raise MeasureError(f"server {scenario.server} died with status {server.process.returncode}")
+                raise MeasureError(_death(scenario, server))
     except LoadError as error:
         raise MeasureError(f"{scenario.service} on {scenario.server}: {error}") from error
     except ServerError as error:
         raise MeasureError(str(error), error.usage) from error
     record = _record(raw)
+    record["cpus"] = len(os.sched_getaffinity(0))
     record["workers"] = int(scenario.get("workers", 0))
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
     return Replicate(uuid.uuid4().hex, started, block, record)
+
+
+def replicate_seed(scenario: Scenario, block: int) -> int:
+    """The seed of one replicate: each draws its own workload, so that intervals hold the workload's chance too."""
+    return (scenario.seed * 65_537 + block) % 2**63
 
 
 @contextmanager
@@ -99,12 +105,16 @@ def _serving(scenario: Scenario) -> Iterator[Server]:
     except LoadError as error:
         time.sleep(0.01)
         if not server.alive():
-            status = server.process.returncode
-            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise MeasureError(f"server {scenario.server} {how} while it was measured") from error
+            raise MeasureError(_death(scenario, server)) from error
         raise
     finally:
         server.stop()
+
+
+def _death(scenario: Scenario, server: Server) -> str:
+    status = server.process.returncode
+    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"server {scenario.server} {how} while it was measured"
 
 
 def _plan_descriptors(clients: int) -> None:
@@ -126,7 +136,7 @@ def neighbours(record: Mapping[str, Any]) -> float | None:
     parts = [edge[name] for name in ("idle", "server_cpu", "load_cpu")]
     if None in parts:
         return None
-    return float(1 - sum(parts) / (edge["time"] * len(os.sched_getaffinity(0))))
+    return float(1 - sum(parts) / (edge["time"] * record["cpus"]))
 
 
 def _stolen() -> float:
@@ -238,7 +248,7 @@ def _role_sum(records: Sequence[Mapping[str, Any]], name: str, roles: Sequence[s
 
 def _utilisation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     span = _edge_sum(records, "time")
-    cpus = len(os.sched_getaffinity(0))
+    cpus = max(record["cpus"] for record in records)
     server, load = _edge_sum(records, "server_cpu"), _edge_sum(records, "load_cpu")
     found = {
         "cpu": (server + load) / (cpus * span),

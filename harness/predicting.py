@@ -1,8 +1,8 @@
 """Predicts many scenarios at once, each in a worker process that ends with this one, within a time limit.
 
 A worker is `python -m harness.predicting`: it takes the costs and then scenarios, a line of JSON each, and
-answers each with a line. Workers of our own rather than multiprocessing's, because those import the caller's main
-script anew, which one without a guard does not survive, and because ours can be killed when time is up.
+answers each with a line. Workers of our own rather than multiprocessing's, because those import the caller's
+main script anew, which one without a guard does not survive, and because ours can be killed when time is up.
 """
 
 from __future__ import annotations

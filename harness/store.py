@@ -35,7 +35,7 @@ BUSY_SECONDS = 10.0
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE sessions (session INTEGER PRIMARY KEY, started REAL NOT NULL, provenance TEXT NOT NULL,
-    costs TEXT);
+    costs BLOB);
 CREATE TABLE cells (key TEXT PRIMARY KEY, scenario TEXT NOT NULL, prediction TEXT, refusal TEXT)
     WITHOUT ROWID;
 CREATE TABLE blocks (session INTEGER NOT NULL, block INTEGER NOT NULL, started REAL NOT NULL,
@@ -135,7 +135,12 @@ class Store:
     def set_costs(self, costs: Mapping[str, Any]) -> None:
         """Stores the costs that this session's predictions use."""
         with self._transaction() as db:
-            db.execute("UPDATE sessions SET costs = ? WHERE session = ?", (json.dumps(costs), self.session))
+            db.execute("UPDATE sessions SET costs = ? WHERE session = ?", (_packed(costs), self.session))
+
+    def costs(self, session: int) -> Any:
+        """The costs that a session predicted with, as JSON has them; None if it predicted nothing."""
+        rows = self._read("SELECT costs FROM sessions WHERE session = ? AND costs NOT NULL", session)
+        return _unpacked(rows[0][0]) if rows else None
 
     def sessions(self) -> list[dict[str, Any]]:
         """Every session: number, start (Unix time, s), provenance."""
@@ -183,7 +188,7 @@ class Store:
 
     def add_replicate(self, visit: Visit, slot: int, replicate: Replicate) -> None:
         """Commits a finished replicate; it takes the place of a failed attempt, never of a finished one."""
-        text = zlib.compress(json.dumps(replicate.record, separators=(",", ":")).encode(), 6)
+        text = _packed(replicate.record)
         row = (
             replicate.id,
             visit.scenario.key,
@@ -228,7 +233,7 @@ class Store:
         found: dict[str, list[tuple[int, Replicate]]] = {}
         for key, session, name, started, block, blob in rows:
             try:
-                record = json.loads(zlib.decompress(blob))
+                record = _unpacked(blob)
             except (zlib.error, ValueError) as error:
                 raise StoreError(
                     f"{self.path}: replicate {name} is damaged ({error}); measure into another --out"
@@ -242,6 +247,14 @@ class Store:
             "SELECT kind, key, block, error FROM replicates WHERE error NOT NULL ORDER BY started"
         )
         return [Failure(*row) for row in rows]
+
+
+def _packed(document: Any) -> bytes:
+    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 6)
+
+
+def _unpacked(blob: bytes) -> Any:
+    return json.loads(zlib.decompress(blob))
 
 
 def create_store(path: Path) -> Store:

@@ -182,6 +182,7 @@ def missing(plan: Plan, done: set[tuple[str, str, int]]) -> dict[int, list[Visit
 def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
     """Predicts what was neither predicted nor measured, and commits it; says why if nothing could be."""
     from harness import calibrate, predicting
+    from models.costs import demand_key
 
     known, measured = store.predictions(), {key for kind, key, _ in store.done() if kind == CELL}
     wanted = [cell.scenario for cell in plan.cells() if cell.scenario.key not in measured]
@@ -190,6 +191,8 @@ def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
         return None
     try:
         costs = calibrate.costs_for(wanted, progress=shares(progress, "calibrating")).to_json()
+        needed = {demand_key(scenario) for scenario in wanted}
+        costs["demands"] = {key: demand for key, demand in costs["demands"].items() if key in needed}
     except (RuntimeError, OSError, LookupError, ValueError) as error:
         reason = f"cannot calibrate: {error}"
         for scenario in wanted:

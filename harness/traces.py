@@ -35,10 +35,12 @@ def measured(
         low = [max(e.value - e.low, 0) * scale if math.isfinite(e.low) else 0 for e in found]
         if broken and not points:
             continue
+        xs: list[float | None] = [point.x for point in points]
+        ys: list[float | None] = [e.value * scale for e in found]
         about = [_about(point, e, scale, unit) for point, e in zip(points, found, strict=True)]
         made.add_scatter(
-            x=[point.x for point in points],
-            y=[e.value * scale for e in found],
+            x=xs or [None],  # an empty one would lose the curve's place in the legend
+            y=ys or [None],
             error_y={
                 "type": "data",
                 "array": high,

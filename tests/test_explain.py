@@ -53,7 +53,7 @@ def view(
     beyond = [p for p in sound if best and p.x > best.x and p.x not in members]
     peak = Peak(best.x if best else math.nan, members)
     end = beyond[-1] if beyond else None
-    return View(variable, {}, points, sound, best, end, peak, (), None, 5, cpus)
+    return View(variable, {}, points, sound, best, end, peak, (), None, True, cpus)
 
 
 def said(rule: reasons.Rule, seen: View) -> str:
@@ -135,7 +135,7 @@ BUSY = {
     "crowded": (
         {"cpu": 0.5, "load_thread": 0.25},
         {"load_wait": 0.0005, "load_cpu": 0.00025},
-        "getting a CPU (the load generator's thread waits for one 50 % of the time, though it and the server use",
+        "getting a CPU (the load generator's thread waits for one 50 % of the time, though it and",
     ),
     "locks": (
         {"cpu": 0.5},

@@ -81,6 +81,16 @@ def test_one_run_of_each_value_decides_nothing() -> None:
     assert "falls by" not in series.explanation.text
 
 
+def test_a_point_without_a_run_to_compare_is_no_evidence() -> None:
+    points = curve(0.1, 0.05, (1, 2, 4, 8))
+    points[3] = replace(points[3], replicates=(math.nan,) * 5)
+    points[0] = replace(points[0], replicates=(*points[0].replicates[:1], *(math.nan,) * 4))
+    series = explain.analyse("workers", {}, points, 2)
+    assert 8.0 not in series.peak.members
+    assert "one run of each" not in series.explanation.text
+    assert "8 workers" not in series.explanation.text
+
+
 def test_the_document_of_a_series_is_the_contracts() -> None:
     series = explain.analyse("workers", {"wait": "spin"}, curve(0.1, 0.05, (1, 2, 3, 5, 8)), 2)
     document = json.loads(json.dumps(series.to_json(), allow_nan=False))

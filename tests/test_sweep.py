@@ -223,6 +223,8 @@ def test_every_prediction_is_stored_before_its_cell_is_measured(fake, out):
     fake.before = check
     sweep(out)
     assert len(fake.asked) == 3 * 8
+    with open_store(out) as reader:
+        assert reader.costs(1)["cpus"] == 2 and reader.costs(2) is None
 
 
 def test_a_failure_is_kept_the_sweep_goes_on_and_resume_tries_it_again(fake, out):

@@ -42,16 +42,15 @@ def analyse(variable: str, fixed: Mapping[str, Value], points: Sequence[Point], 
     from models import laws
 
     ordered = tuple(sorted(points, key=lambda point: point.x))
-    sound = tuple(point for point in ordered if point.sound)
+    sound = tuple(point for point in ordered if point.sound and any(map(math.isfinite, _throughputs(point))))
     fits = _fits(variable, sound)
     chosen = laws.choose(fits) if fits else None
     law = next((fit for fit in fits if fit.law == chosen), None)
-    peak = _peak(sound, law)
+    peak, decided = _peak(sound, law)
     best = next((point for point in sound if point.x == peak.value), None)
     beyond = [point for point in sound if best and point.x > best.x]
     end = beyond[-1] if beyond and beyond[-1].x not in peak.members else None
-    blocks = min((sum(math.isfinite(x) for x in _throughputs(point)) for point in sound), default=0)
-    view = View(variable, fixed, ordered, sound, best, end, peak, fits, law, blocks, cpus)
+    view = View(variable, fixed, ordered, sound, best, end, peak, fits, law, decided, cpus)
     return Series(dict(fixed), variable, ordered, fits, chosen, peak, explain(view))
 
 
@@ -83,13 +82,12 @@ def _fits(variable: str, sound: Sequence[Point]) -> tuple[LawFit, ...]:
     return tuple(found)
 
 
-def _peak(sound: Sequence[Point], law: LawFit | None) -> Peak:
+def _peak(sound: Sequence[Point], law: LawFit | None) -> tuple[Peak, bool]:
+    """The measured peak and the law's, and whether there were runs enough to compare the values."""
     from models import laws
 
     bounds = (law.peak.value, law.peak.low, law.peak.high) if law else (math.nan, math.nan, math.nan)
     if not sound:
-        return Peak()
-    if len(sound) == 1:
-        return Peak(sound[0].x, (sound[0].x,), *bounds)
+        return Peak(), False
     found = laws.peak_set({point.x: _throughputs(point) for point in sound}, level=LEVEL)
-    return Peak(float(found.best), tuple(sorted(float(member) for member in found.members)), *bounds)
+    return Peak(found.best, found.members, *bounds), not found.undecided

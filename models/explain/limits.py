@@ -16,9 +16,7 @@ from models.series import Evidence, Point
 from models.wording import change, figure, finding, listed, percent, seconds
 
 NEAR_LIMIT = 0.90  # utilisation from which a resource is named as a limit
-CROWDED = (
-    0.25  # share of the time that the generator waits for a CPU from which that is named, if CPUs have room
-)
+CROWDED = 0.25  # share of its time that the generator waits for a CPU, from which that is named
 LOCKED = 0.20  # lock wait over response from which locks are named
 ONE_CPU = (0.92, 1.03)  # CPUs' worth of server time that is all that one thread can use
 SPINNING = 0.20  # share of all CPU used from which what spinning may have burnt is named
@@ -96,7 +94,7 @@ def _locks(view: View, point: Point) -> Said | None:
 
 
 def _crowded(view: View, point: Point) -> Said | None:
-    """The generator queues for a CPU that server and generator alone do not fill: others do, or placement is bad."""
+    """The generator queues for CPUs that this does not fill: others use them, or placement is bad."""
     busy, used = use(point, "load_thread"), use(point, "cpu")
     threads = count(point, "load_cpu") * throughput(point) / busy if busy > 0 else math.nan
     wait = count(point, "load_wait") * throughput(point) / threads if threads > 0 else math.nan

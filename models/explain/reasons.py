@@ -75,7 +75,7 @@ def _highest(view: View) -> Said | None:
     )
     start = f"Throughput is highest at {view.at(best)} ({rate(throughput(best))})"
     edge = best is view.sound[-1]
-    if view.blocks < 2:
+    if not view.decided:
         sure = "; with one run of each value, no difference can be told from chance"
     elif len(others) + 1 == len(view.sound):
         sure = "; no other value is significantly lower (95 %), so that where it peaks cannot be said"

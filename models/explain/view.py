@@ -30,13 +30,13 @@ class View:
     Attributes
     ----------
     points, sound : tuple of Point
-        All points, and those that are measured and not broken, by rising x.
+        All points, and those that are measured and not broken and have a run to compare, by rising x.
     best : Point or None
         The sound point with the highest throughput.
     end : Point or None
         The last sound point beyond the best, where its throughput is significantly lower.
-    blocks : int
-        Fewest runs of a sound point; with one, no difference can be judged.
+    decided : bool
+        Whether there were runs enough to compare the values at all.
     cpus : int
         CPUs that server and load generator share.
     """
@@ -50,7 +50,7 @@ class View:
     peak: Peak
     fits: tuple[LawFit, ...]
     law: LawFit | None
-    blocks: int
+    decided: bool
     cpus: int
 
     def at(self, point: Point) -> str:

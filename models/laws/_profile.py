@@ -155,9 +155,10 @@ class Profile:
             errors = standard_errors(self.form, self.data, theta[usable])
             error[usable] = errors[np.arange(len(errors)), index[usable]] * math.sqrt(self.square)
         nearest = np.minimum(trial - self.low[index], self.high[index] - trial)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            distance = np.where(np.isfinite(nearest), nearest / error, np.inf)
-        distance = np.where(np.isnan(distance), 0.0, distance)
+        # In a corner, with another constant on its bound, the one-sided value covers too little.
+        cornered = np.any(~fixed & ((theta <= self.low) | (theta >= self.high)), axis=1)
+        far = cornered | np.isinf(nearest)
+        distance = np.divide(nearest, error, out=np.full(len(index), np.inf), where=~far & (error > 0))
         rise = np.maximum(squares - self.squares, 0.0) / self.square
         return np.sqrt(rise) - np.sqrt(critical(distance, self.df)), theta
 

@@ -174,8 +174,9 @@ static void run_tasks(struct link *link, const uint32_t *tasks, uint32_t count, 
 /* Runs the request cut at random, its tasks shuffled. What reply returns. */
 static int serve(struct link *link) {
     const struct fixture *fixture = link->fixture;
-    static const uint32_t chunks[] = {1, 2, 7, 20, 64, 1000, 1000000, UINT32_MAX};
-    uint32_t chunk = chunks[random_below(&link->random, sizeof(chunks) / sizeof(*chunks))];
+    uint32_t chunk = random_below(&link->random, 4)   ? 1 + (uint32_t)random_below(&link->random, 100)
+                     : random_below(&link->random, 2) ? 1000000
+                                                      : UINT32_MAX;
     uint32_t count = fixture->ops->split(fixture->service, link->session, chunk);
     if (count > TASKS_LIMIT) {
         chunk = UINT32_MAX;
@@ -422,7 +423,8 @@ static uint64_t try_service(const struct options *options, const struct service_
         }
         if (config_fill(fixture.config, ops->knobs))
             fail(&fixture, "out of memory");
-        fixture.counters = need(calloc(1, counters_size()));
+        fixture.counters = need(aligned_alloc(_Alignof(struct counters), counters_size()));
+        memset(fixture.counters, 0, counters_size());
         if (ops->create(fixture.config, (int)options->threads + 1, message, sizeof(message),
                         &fixture.service))
             fail(&fixture, "create: %s", message);

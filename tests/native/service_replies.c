@@ -36,10 +36,12 @@ struct subject {
 
 /* settings: "name=value name=value". What create returns. */
 static int begin(struct subject *subject, const char *service, const char *settings) {
-    *subject = (struct subject){.ops = registry_service(service), .counters = calloc(1, counters_size())};
+    *subject = (struct subject){.ops = registry_service(service)};
+    subject->counters = aligned_alloc(_Alignof(struct counters), counters_size());
     char *copy = strdup(settings), *rest = copy, *word;
     if (!subject->counters || !copy || config_create(&subject->config))
         abort();
+    memset(subject->counters, 0, counters_size());
     while ((word = strsep(&rest, " "))) {
         char *equals = strchr(word, '=');
         if (!equals)

@@ -41,7 +41,8 @@ enum {
     REPLY_LIMIT = 16 << 20,
     CONNECT_AT_ONCE = 256,
 };
-static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, SCAN_NS = 100000000;
+static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, SCAN_NS = 100000000,
+                     DRAIN_LIMIT_NS = 2000000000;
 
 enum state { IDLE, CONNECTING, THINKING, GENERATOR, RESPONSE, STATES };
 
@@ -73,7 +74,8 @@ struct closed {
     int epoll, wake;
     int64_t start, end; /* the window; INT64_MAX before it is planned */
     int64_t next_scan;
-    size_t connected, under_way, next_connect;
+    size_t connected, next_connect;
+    int draining; /* nobody asks any more */
     int64_t connect_ns, connect_max_ns;
     uint64_t polls;
     int64_t spent[STATES];
@@ -191,6 +193,10 @@ static int send_out(struct closed *load, struct client *client) {
 }
 
 static void ask(struct closed *load, struct client *client) {
+    if (load->draining) {
+        change(load, client, IDLE, clock_now());
+        return;
+    }
     int rc = load->env.service->ask(load->service_client, client->session, &client->random, &client->out);
     int64_t now = clock_now();
     change(load, client, RESPONSE, now);
@@ -371,7 +377,7 @@ static int connect_all(struct closed *load, char *message, size_t size) {
         int rc = poll_once(load, limit);
         if (rc)
             return rc;
-        if (load->outside.other || clock_now() > limit) {
+        if (load->outside.other || load->outside.refused || clock_now() > limit) {
             snprintf(message, size, "only %zu of %zu clients could connect%s", load->connected, load->count,
                      load->outside.other ? ": out of descriptors, local ports or memory (see ulimit -n)"
                      : load->outside.refused ? ": connections are refused"
@@ -422,6 +428,18 @@ static void collect(struct closed *load, struct load_result *result) {
     result->errors_outside = load->outside;
 }
 
+/* A ledger must know the outcome of every request that the server has seen, also of those under way at the end. */
+static void drain(struct closed *load) {
+    int64_t limit = clock_now() + (load->timeout_ns < DRAIN_LIMIT_NS ? load->timeout_ns : DRAIN_LIMIT_NS);
+    size_t waiting = 1;
+    load->draining = 1;
+    while (waiting && clock_now() < limit && !poll_once(load, limit)) {
+        waiting = 0;
+        for (size_t i = 0; i < load->count; i++)
+            waiting += load->clients[i].state == RESPONSE;
+    }
+}
+
 static int drive(struct closed *load, struct load_result *result, char *message, size_t size) {
     int rc = connect_all(load, message, size);
     if (rc)
@@ -440,6 +458,8 @@ static int drive(struct closed *load, struct load_result *result, char *message,
     if (!rc)
         sample(load, &result->end);
     collect(load, result);
+    if (!rc && load->env.service->ledger)
+        drain(load);
     return rc;
 }
 

@@ -97,3 +97,13 @@ int32_t stock_index_find(const struct stock_index *index, int64_t id) {
         at = index->node[at].child[id > index->node[at].id];
     return at;
 }
+
+size_t stock_index_depth(const struct stock_index *index, int64_t id) {
+    size_t depth = 0;
+    for (int32_t at = index->root; at >= 0; at = index->node[at].child[id > index->node[at].id]) {
+        depth++;
+        if (index->node[at].id == id)
+            break;
+    }
+    return depth;
+}

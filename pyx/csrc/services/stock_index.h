@@ -20,4 +20,7 @@ void stock_index_destroy(struct stock_index *index);
 /* The position of the id, or -1. */
 int32_t stock_index_find(const struct stock_index *index, int64_t id);
 
+/* How many ids a find looks at before it has found this one or knows that it is not there. */
+size_t stock_index_depth(const struct stock_index *index, int64_t id);
+
 #endif

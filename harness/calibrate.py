@@ -31,6 +31,7 @@ WINDOW, WARMUP = 0.15, 0.05
 PROBE_BUDGET = 0.4
 DEMAND_BUDGET, DEMAND_REQUESTS = 1.0, 4000
 SHIFT = 0.05
+PATIENCE = 8.0  # s into the ladder up to which disturbed rungs are run again
 NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 150 ms)
 FORMAT = 1
 
@@ -52,7 +53,7 @@ def costs(progress: Progress | None = None, refresh: bool = False) -> Costs:
     path = cache_path()
     if not refresh:
         cached = _read(path)
-        if cached is not None and abs(shift(cached)) <= SHIFT:
+        if cached is not None and abs(shift(cached)) <= SHIFT and disturbance(cached) <= NOISY:
             return cached
     fresh = measure(progress)
     save(fresh)
@@ -75,6 +76,11 @@ def costs_for(scenarios: Iterable[Scenario], progress: Progress | None = None, r
 def shift(known: Costs) -> float:
     """How much slower this machine is now than when the costs were measured: 0.05 is 5 %."""
     return yardstick() / float(known.provenance["yardstick"]) - 1
+
+
+def disturbance(known: Costs) -> float:
+    """Share of the CPUs that other processes used while the costs were measured (median over the ladder)."""
+    return float(known.provenance.get("neighbours") or 0.0)
 
 
 def yardstick() -> float:
@@ -126,9 +132,10 @@ def measure(progress: Progress | None = None) -> Costs:
     plan = [(rung, i) for i in range(PASSES) for rung in ladder.RUNGS]
     readings: dict[ladder.Rung, list[ladder.Reading]] = {rung: [] for rung in ladder.RUNGS}
     for done, (rung, i) in enumerate(plan):
-        if progress:
+        if progress and done % (len(plan) // 10) == 0:
             progress("calibration ladder", done / len(plan))
-        readings[rung].append(_reading(rung, i))
+        patient = time.time() - started < PATIENCE
+        readings[rung].append(_reading(rung, i, patient))
     try:
         table, quality = ladder.solve(readings, probes)
     except ladder.Singular as error:
@@ -140,14 +147,15 @@ def measure(progress: Progress | None = None) -> Costs:
         "kernel": platform.release(),
         "passes": PASSES,
         "stayed": stayed,
+        "neighbours": statistics.median(r.neighbours for several in readings.values() for r in several),
     }
     return Costs(len(os.sched_getaffinity(0)), table, stayed > 0.2, {}, quality, provenance)
 
 
-def _reading(rung: ladder.Rung, seed: int) -> ladder.Reading:
-    """One run of a rung; once more when other processes were in the way."""
+def _reading(rung: ladder.Rung, seed: int, patient: bool) -> ladder.Reading:
+    """One run of a rung; with patience, once more when other processes were in the way."""
     record = measuring.measure_once(rung.scenario(seed), window=WINDOW, warmup=WARMUP).record
-    if (record["neighbours"] or 0.0) > NOISY:
+    if patient and (record["neighbours"] or 0.0) > NOISY:
         again = measuring.measure_once(rung.scenario(seed), window=WINDOW, warmup=WARMUP).record
         record = min(record, again, key=lambda r: r["neighbours"] or 0.0)
     return ladder.read(record)

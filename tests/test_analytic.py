@@ -27,7 +27,7 @@ def rows(name: str) -> Iterator[dict[str, float]]:
             yield {column: float(value) for column, value in row.items()}
 
 
-@pytest.mark.parametrize("row", rows("closed_multiserver_exact.csv"), ids=lambda r: f"N{r['N']:g}-m{r['m']:g}")
+@pytest.mark.parametrize("row", list(rows("closed_multiserver_exact.csv")), ids=lambda r: f"N{r['N']:g}-m{r['m']:g}")
 def test_closed_multiserver_is_exact(row: dict[str, float]) -> None:
     found = closed_multiserver(clients=int(row["N"]), workers=int(row["m"]), think=row["Z"], demand=row["S"])
     assert type(found.throughput) is float and type(found.response) is float
@@ -107,7 +107,7 @@ def test_a_solution_that_breaks_littles_law_is_not_returned(monkeypatch: pytest.
         closed_multiserver(clients=8, workers=2, think=1.0, demand=1.0)
 
 
-@pytest.mark.parametrize("row", rows("mmc_erlang_exact.csv"), ids=lambda r: f"a{r['erlangs']:.3g}-m{r['c']:g}")
+@pytest.mark.parametrize("row", list(rows("mmc_erlang_exact.csv")), ids=lambda r: f"a{r['erlangs']:.3g}-m{r['c']:g}")
 def test_erlang_is_exact(row: dict[str, float]) -> None:
     servers = int(row["c"])
     found = multiserver(arrival_rate=row["lambda"], workers=servers, demand=1 / row["mu"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -35,8 +36,16 @@ def command(refresh: bool, as_json: bool) -> int:
     from harness import calibrate, table
     from harness.progress import Reporting
     from harness.sweeping import shares
+    from models.wording import percent
     with Reporting() as progress:
         costs = calibrate.costs(progress=shares(progress, "calibrating"), refresh=refresh)
+    if calibrate.disturbance(costs) > calibrate.NOISY:
+        share = percent(calibrate.disturbance(costs))
+        print(
+            f"warning: other processes used {share} of the CPUs meanwhile: these costs are off, and the next "
+            "command that needs them measures anew",
+            file=sys.stderr,
+        )
     if as_json:
         print_json(costs.to_json())
         return OK

@@ -123,3 +123,6 @@ def _whole(name: str, number: int) -> None:
 def _time(name: str, seconds: float) -> None:
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"{name}={seconds}: not a time of at least 0 s")
+
+
+predict = asymptotic

@@ -107,3 +107,6 @@ def _result(clients: int, workers: int, think: float, demand: float, queue: floa
     if not off <= LITTLE:
         raise ArithmeticError(f"N = X (R + Z) is off by {off:.1e} with {clients} clients and {workers} workers")
     return ClosedResult(throughput, response, max(response - demand, 0.0), queue, busy / workers)
+
+
+predict = closed_multiserver

@@ -275,7 +275,7 @@ def _warnings(
         said.append("the law goes through every row: the intervals know of no scatter")
     for name, found in parameters.items():
         if found.at_bound and not (name == "kappa" or (name == "gamma" and not np.any(data.x))):
-            said.append(f"{name} is at its bound {figure(found.value)}: the data would take it further")
+            said.append(f"{name} is held at its bound {figure(found.value)}")
     if law.turning and math.isfinite(peak.value) and math.isinf(peak.high):
         said.append("that there is no peak is not excluded (95 %)")
     if kappa and math.isinf(peak.value) and math.isfinite(peak.low):

@@ -68,7 +68,8 @@ class Profile:
         self.form, self.data, self.best, self.df = form, data, best, df
         self.starts = np.vstack([best, starts])
         self.squares = squares
-        self.square = max(squares, 1e-24 * data.size) / df  # exact data have no scatter but rounding
+        # Exact data have no scatter but rounding; data without any throughput not even that.
+        self.square = max(squares, 1e-24 * data.size, 1e-200) / df
         self.low = np.array([constant.low for constant in form.constants])
         self.high = np.array([constant.high for constant in form.constants])
         self.found, self.found_squares = best, squares

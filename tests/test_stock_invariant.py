@@ -1,0 +1,40 @@
+"""No order is lost, made up or carried out twice: what is left of each stock follows from what clients were told."""
+
+import itertools
+
+import pytest
+import trials
+
+SHORT = [
+    ("select", {"lock": "mutex", "index": "bst"}),
+    ("select", {"lock": "readers_writers", "index": "balanced", "dialect": "padded"}),
+    ("sbuf", {"lock": "readers_writers", "index": "balanced", "workers": "4"}),
+    ("sbuf", {"lock": "global", "index": "bst", "workers": "8", "queue_slots": "4"}),
+    ("sbuf", {"lock": "mutex", "index": "balanced", "hold": "connection", "workers": "112"}),
+    ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next"}),
+    ("queues", {"lock": "readers_writers", "index": "bst", "workers": "4", "accept": "epoll", "steal": "next"}),
+    ("queues", {"lock": "global", "index": "balanced", "connection": "per_request"}),
+]
+SERVERS = [
+    ("select", {}),
+    ("sbuf", {"workers": "8"}),
+    ("sbuf", {"hold": "connection", "workers": "112"}),
+    ("queues", {"workers": "8", "steal": "next"}),
+    ("queues", {"workers": "8", "steal": "next", "accept": "epoll"}),
+]
+
+
+@pytest.mark.parametrize(("server", "options"), SHORT)
+def test_orders_of_a_hundred_clients_add_up(server, options):
+    assert trials.stock_invariant(trials.Trial("stock", server, options)) > 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stocks", ["2", "100"])
+@pytest.mark.parametrize(
+    ("lock", "index"), itertools.product(["readers_writers", "mutex", "global"], ["bst", "balanced"])
+)
+@pytest.mark.parametrize(("server", "options"), SERVERS)
+def test_orders_add_up_for_every_lock_and_index(server, options, lock, index, stocks):
+    trial = trials.Trial("stock", server, {**options, "lock": lock, "index": index, "stocks": stocks})
+    assert trials.stock_invariant(trial, window=2.0) > 1000

@@ -1,0 +1,171 @@
+"""Runs a server under a known amount of work and says whether every account of it adds up; shared by the plain tests
+and those with sanitizers."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import wire
+
+from pyx.load import Load
+from pyx.server import Server
+
+
+def total(server: Server, counter: str, role: str | None = None) -> int:
+    """A counter summed over the server's threads."""
+    from pyx.counters import ROLES
+
+    blocks = server.counters
+    if role is not None:
+        blocks = blocks[blocks["role"] == ROLES.index(role)]
+    return int(blocks[counter].sum())
+
+
+def answered(raw: Mapping[str, dict]) -> int:
+    """Replies inside the window of a load's result."""
+    return sum(histogram["count"] for histogram in raw["histograms"].values())
+
+
+class Background(threading.Thread):
+    """A function in a thread whose failure `finish` raises again."""
+
+    def __init__(self, function, *arguments) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(daemon=True)
+        self._function, self._arguments = function, arguments
+        self._failure: BaseException | None = None
+        self.result = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._function(*self._arguments)
+        except BaseException as failure:
+            self._failure = failure
+
+    def finish(self, timeout: float = 120.0):  # type: ignore[no-untyped-def]
+        self.join(timeout)
+        assert not self.is_alive(), "a thread of the test hangs"
+        if self._failure:
+            raise self._failure
+        return self.result
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A server's settings, and the build of it that is tried."""
+
+    service: str
+    server: str
+    options: Mapping[str, str]
+    executable: Path | None = None
+
+    def start(self) -> Server:
+        return Server(self.service, self.server, self.options, executable=self.executable)
+
+
+def quit_in_mid_request(port: int, stop: threading.Event) -> int:
+    """Clients that send the beginning of an order and vanish, by turns with and without a reset."""
+    count = 0
+    while not stop.wait(0.002):
+        peer = wire.connect(port)
+        if count % 3 == 0:
+            wire.exchange(peer, b"buy 1 x\n", wire.re.compile(rb"error: [^\n]+\n"))
+        peer.sendall(wire.UNFINISHED["stock"])
+        if count % 2:
+            wire.reset(peer)
+        else:
+            peer.close()
+        count += 1
+    return count
+
+
+def stock_invariant(trial: Trial, clients: int = 100, window: float = 0.2, seed: int = 1) -> int:
+    """left at the end = left at the start − bought + sold, for every stock; beside the load, clients vanish in
+    mid-request. Returns the number of orders that were carried out."""
+    padded = trial.options.get("dialect") == "padded"
+    server = trial.start()
+    try:
+        before = wire.stock_table(server.port, padded)
+        options = {**trial.options, "clients": str(clients), "mix": "show:1,buy:3,sell:3", "timeout": "60"}
+        load = Load("closed", "stock", options, server.host, server.port, seed, 0.02, window)
+        stop = threading.Event()
+        vanishing = Background(quit_in_mid_request, server.port, stop)
+        try:
+            raw = load.run()
+        finally:
+            stop.set()
+        vanished = vanishing.finish()
+        after = wire.stock_table(server.port, padded)
+        ledger = {int(identity): (int(bought), int(sold)) for identity, bought, sold in load.ledger()}
+        assert not any(raw["errors"].values()) and not any(raw["errors_outside"].values()), raw["errors"]
+        assert vanished > 5, "hardly a client vanished"
+        assert set(ledger) == set(before)
+        wrong = {
+            identity: (left, ledger[identity], after[identity])
+            for identity, left in before.items()
+            if after[identity] != left - ledger[identity][0] + ledger[identity][1]
+        }
+        assert not wrong, f"id: (left before, (bought, sold), left after): {wrong}"
+        orders = sum(bought + sold for bought, sold in ledger.values())
+        assert orders and all(bought and sold for bought, sold in ledger.values()) or answered(raw) < 2000
+    finally:
+        status = server.stop()
+    assert status == 0
+    return answered(raw)
+
+
+def _ask_primes(port: int, requests: int, array: int, primes: set[int], seed: int) -> None:
+    draw = random.Random(seed)
+    with wire.connect(port) as peer:
+        for _ in range(requests):
+            numbers = [draw.randrange(256) for _ in range(array)]
+            peer.sendall(wire.prime_request(numbers))
+            reply = wire.take_exactly(peer, 4 + array)
+            assert reply == wire.prime_reply(numbers, primes)
+
+
+def tasks_add_up(trial: Trial, tasks: int, array: int = 500, connections: int = 8) -> dict[str, int]:
+    """Prime requests cut into tasks of one number each: every reply right, and exactly as many tasks run as there
+    were numbers. Returns tasks and steals."""
+    primes = {n for n in range(2, 256) if all(n % d for d in range(2, int(n**0.5) + 1))}
+    requests = -(-tasks // (array * connections))
+    server = trial.start()
+    try:
+        askers = [
+            Background(_ask_primes, server.port, requests, array, primes, seed) for seed in range(connections)
+        ]
+        for asker in askers:
+            asker.finish(1200.0)
+        expected = requests * connections * array
+        assert wire.eventually(lambda: total(server, "closed") == connections)
+        assert total(server, "tasks", "worker") == expected
+        assert total(server, "requests") == requests * connections
+        assert total(server, "errors") == 0
+        assert int(server.counters["queue_depth"].sum()) == 0
+        found = {"tasks": expected, "steals": total(server, "steals")}
+    finally:
+        status = server.stop()
+    assert status == 0
+    return found
+
+
+def stops_under_load(trial: Trial, clients: int = 20) -> None:
+    """SIGTERM while every client has a request under way: status 0, and in time."""
+    server = trial.start()
+    try:
+        options = {**trial.options, "clients": str(clients), "timeout": "60"}
+        load = Load("closed", trial.service, options, server.host, server.port, 1, 0.0, 60.0)
+        running = Background(load.run)
+        assert wire.eventually(lambda: total(server, "requests") > 50)
+    finally:
+        status = server.stop()
+        load.stop()
+    assert status == 0
+    try:
+        running.finish()
+    except Exception as stopped:
+        assert "stopped" in str(stopped)

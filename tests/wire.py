@@ -1,0 +1,153 @@
+"""The services' protocols as bytes, written down apart from the code that speaks them, and raw sockets to send them."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+TIMEOUT = 20.0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request with the reply that it must get; both whole.
+
+    Attributes
+    ----------
+    request : bytes
+    reply : pattern
+        Of the whole reply.
+    """
+
+    request: bytes
+    reply: re.Pattern[bytes]
+
+
+def exact(request: bytes, reply: bytes) -> Exchange:
+    return Exchange(request, re.compile(re.escape(reply)))
+
+
+def prime_request(numbers: list[int]) -> bytes:
+    return struct.pack(f">I{len(numbers)}I", len(numbers), *numbers)
+
+
+def prime_reply(numbers: list[int], primes: set[int]) -> bytes:
+    return struct.pack(">I", len(numbers)) + bytes(number in primes for number in numbers)
+
+
+_NUMBERS = [0, 1, 2, 3, 4, 25, 7919, 65537, 2147483647, 4294967291, 4294967295]
+_PRIMES = {2, 3, 7919, 65537, 2147483647, 4294967291}
+
+# Requests of each service with its default settings, in an order in which they may follow each other.
+EXCHANGES = {
+    "stock": [
+        exact(b"sell 3 1000\n", b"[sell] success\n"),
+        Exchange(b"show\n", re.compile(rb"(\d+ \d+ \d+\n){20}\n")),
+        exact(b"buy 3 999\n", b"[buy] success\n"),
+        Exchange(b"buy 999 1\n", re.compile(rb"error: [^\n]+ 999\n")),
+        exact(b"buy 4 9223372036854775807\n", b"Not enough left stock\n"),
+        Exchange(b"steal 3 4\n", re.compile(rb"error: [^\n]+\n")),
+    ],
+    "prime": [
+        exact(prime_request(_NUMBERS), prime_reply(_NUMBERS, _PRIMES)),
+        exact(prime_request([97] * 41), prime_reply([97] * 41, {97})),
+    ],
+    "synthetic": [exact(b"work\n", b"done 0\n")],
+}
+
+# The beginning of a request that never ends.
+UNFINISHED = {"stock": b"buy 3 1", "prime": prime_request([7] * 5)[:10], "synthetic": b"wor"}
+
+
+def connect(port: int) -> socket.socket:
+    peer = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return peer
+
+
+def take(peer: socket.socket, pattern: re.Pattern[bytes], taken: bytes = b"") -> bytes:
+    """Reads until the bytes match as a whole; ConnectionError with what came when the peer closes before."""
+    while not pattern.fullmatch(taken):
+        got = peer.recv(65536)
+        if not got:
+            raise ConnectionError(f"closed after {taken!r}, expected {pattern.pattern!r}")
+        taken += got
+    return taken
+
+
+def take_exactly(peer: socket.socket, size: int) -> bytes:
+    taken = bytearray()
+    while len(taken) < size:
+        got = peer.recv(size - len(taken))
+        if not got:
+            raise ConnectionError(f"closed after {len(taken)} of {size} bytes")
+        taken += got
+    return bytes(taken)
+
+
+def exchange(peer: socket.socket, request: bytes, reply: bytes | re.Pattern[bytes]) -> bytes:
+    peer.sendall(request)
+    return take(peer, re.compile(re.escape(reply)) if isinstance(reply, bytes) else reply)
+
+
+def reset(peer: socket.socket) -> None:
+    """Closes with RST instead of FIN."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+
+
+def stock_table(port: int, padded: bool = False) -> dict[int, int]:
+    """What is left of each stock, by a show; leaves by exit, which must be answered and closed."""
+    with connect(port) as peer:
+        if padded:
+            peer.sendall(b"show\n")
+            text = take_exactly(peer, 8192).rstrip(b"\0")
+            peer.sendall(b"exit\n")
+            assert take_exactly(peer, 8192).rstrip(b"\0") == b"exit\n"
+        else:
+            text = exchange(peer, b"show\n", re.compile(rb"(\d+ \d+ \d+\n)+\n"))
+            exchange(peer, b"exit\n", b"exit\n")
+        assert peer.recv(1) == b"", "the server keeps a connection after exit"
+    rows = [line.split() for line in text.decode().splitlines() if line]
+    return {int(identity): int(left) for identity, left, _ in rows}
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Whether it comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def descriptors(pid: int | str = "self") -> dict[str, str]:
+    """What each open descriptor of a process is."""
+    found = {}
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found[link.name] = os.readlink(link)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def process_exists(pid: int) -> bool:
+    """Whether the process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of a process, s."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -90,7 +90,8 @@ def extensions() -> list[Extension]:
         Extension(f"pyx.{path.stem}", [str(path.relative_to(ROOT))], include_dirs=["pyx/csrc"], libraries=["m"])
         for path in sorted((ROOT / "pyx").glob("*.pyx"))
     ]
-    return cythonize(modules, build_dir="build/cython", language_level=3, quiet=True)
+    directives = {"language_level": 3, "show_performance_hints": False}
+    return cythonize(modules, build_dir="build/cython", compiler_directives=directives, quiet=True)
 
 
 if __name__ == "__main__":

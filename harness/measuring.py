@@ -199,7 +199,7 @@ def replies(record: Mapping[str, Any]) -> int:
 
 def throughput_of(record: Mapping[str, Any]) -> float:
     """Replies per second of one replicate."""
-    return replies(record) / (record["window"] * 1e-9)
+    return replies(record) / (float(record["window"]) * 1e-9)
 
 
 def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:

@@ -37,8 +37,10 @@ class Cost:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Cost:
-        bounds = (math.nan if document[name] is None else float(document[name]) for name in ("value", "low", "high"))
-        return cls(*bounds, source=str(document["source"]), unit=str(document["unit"]))
+        value, low, high = (
+            math.nan if document[name] is None else float(document[name]) for name in ("value", "low", "high")
+        )
+        return cls(value, low, high, str(document["source"]), str(document["unit"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class Costs:
     packs : bool
         Whether a woken thread stays on a busy CPU although another is idle (models.des.machine.Scheduler).
     table : mapping of str to Cost
-        machine.* (waking and switching), load.* (the generator), NAME.* (a server), as the models name them in COSTS.
+        machine.* (waking and switching), load.* (the generator), NAME.* (a server), as the models name them
+        in COSTS.
     demands : mapping of str to Demand
         By `demand_key`.
     quality : mapping of str to float

@@ -44,7 +44,9 @@ class Knob:
         if self.type == "choice":
             if str(value) in self.allowed.split("|"):
                 return str(value)
-            raise ValueError(f"{self.name}={value}: not one of {self.allowed}{offer(str(value), self.allowed.split('|'))}")
+            raise ValueError(
+                f"{self.name}={value}: not one of {self.allowed}{offer(str(value), self.allowed.split('|'))}"
+            )
         number = self._number(value)
         low, high = (float(bound) for bound in self.allowed.split(":"))
         if not low <= number <= high:
@@ -58,7 +60,11 @@ class Knob:
             number = float(str(value))
         except ValueError:
             number = math.nan
-        if not math.isfinite(number) or isinstance(value, bool) or (self.type == "int" and number != int(number)):
+        if (
+            not math.isfinite(number)
+            or isinstance(value, bool)
+            or (self.type == "int" and number != int(number))
+        ):
             raise ValueError(f"{self.name}={value}: not {kind}")
         return int(number) if self.type == "int" else number
 

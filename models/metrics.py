@@ -21,7 +21,12 @@ class Estimate:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Estimate:
-        return cls(*(math.nan if document.get(key) is None else float(document[key]) for key in ("value", "low", "high")))
+        return cls(
+            *(
+                math.nan if document.get(key) is None else float(document[key])
+                for key in ("value", "low", "high")
+            )
+        )
 
 
 def number(value: float | None) -> float | None:
@@ -44,11 +49,13 @@ class Metrics:
     operations : mapping of str to (throughput, mean response)
         By operation, 1/s and s.
     utilisation : mapping of str to float
-        Share of its capacity that each resource used, 0 to 1: cpu (of all CPUs), server_cpu and load_cpu (either
-        side's processor time over the window times the CPUs), load_thread, worker (busy share of the worker threads).
+        Share of its capacity that each resource used, 0 to 1: cpu (of all CPUs), server_cpu and load_cpu
+        (either side's processor time over the window times the CPUs), load_thread, worker (busy share of the
+        worker threads).
     counters : mapping of str to float
-        Per reply: server_cpu and load_cpu (s), polls, switches, lock_wait (s), steals, spins, …; and queue_depth (mean or
-        last seen), queue_peak. The same names in measured and predicted results where both know them.
+        Per reply: server_cpu and load_cpu (s), polls, switches, lock_wait (s), steals, spins, …; and
+        queue_depth (mean or last seen), queue_peak. The same names in measured and predicted results where
+        both know them.
     """
 
     throughput: Estimate

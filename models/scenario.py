@@ -100,7 +100,9 @@ class Scenario:
         names = {
             knob.name
             for kind in kinds
-            for knob in knobs.of_variant(kind, {"service": self.service, "server": self.server, "load": self.load}[kind])
+            for knob in knobs.of_variant(
+                kind, {"service": self.service, "server": self.server, "load": self.load}[kind]
+            )
         }
         return {name: knobs.text_of(value) for name, value in self.options if name in names}
 
@@ -130,7 +132,9 @@ class Scenario:
 def _unknown(name: str, service: str, server: str, load: str) -> str:
     owners = knobs.everywhere(name)
     if owners:
-        return f"{name}: {service} on {server} under {load} has no such knob (it belongs to {', '.join(owners)})"
+        return (
+            f"{name}: {service} on {server} under {load} has no such knob (it belongs to {', '.join(owners)})"
+        )
     return f"{name}: no such knob{knobs.offer(name, knobs.of_parts(service, server, load))}"
 
 
@@ -139,5 +143,8 @@ def _conflicts(server: str, values: Mapping[str, Value]) -> list[str]:
     limit = knobs.variants("server")[server]["max_connections"]
     clients = values.get("clients")
     if isinstance(limit, int) and isinstance(clients, int) and clients > limit:
-        return [f"clients={clients}: server {server} holds at most {limit} connections (FD_SETSIZE); use fewer, or another server"]
+        return [
+            f"clients={clients}: server {server} holds at most {limit} connections (FD_SETSIZE); "
+            "use fewer, or another server"
+        ]
     return []

@@ -4,8 +4,13 @@ import numpy as np
 
 from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 from pyx cimport core
 from pyx.settings cimport Settings
+
+
+cdef extern from "stdlib.h":
+    void *aligned_alloc(size_t alignment, size_t size)
 
 
 cdef struct timing:
@@ -135,9 +140,11 @@ def service_times(str name, dict options, uint64_t seed, int count, double budge
     task_ns = np.zeros((count, room), dtype=np.int64)
     cdef int64_t[::1] operations = operation, fixed = fixed_ns, clients = client_ns
     cdef int64_t[:, ::1] tasks = task_ns
-    cdef core.counters *page = <core.counters *>calloc(1, core.counters_size())
+    cdef core.counters *page = <core.counters *>aligned_alloc(64, core.counters_size())
     cdef void *session = calloc(1, ops.session_size + 1)
     cdef void *asker = calloc(1, ops.client_session_size + 1)
+    if page != NULL:
+        memset(page, 0, core.counters_size())
     core.buffer_init(&request, 64 << 20)
     core.buffer_init(&reply, 64 << 20)
     core.random_seed(&random, seed, 0)

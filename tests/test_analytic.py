@@ -27,7 +27,9 @@ def rows(name: str) -> Iterator[dict[str, float]]:
             yield {column: float(value) for column, value in row.items()}
 
 
-@pytest.mark.parametrize("row", list(rows("closed_multiserver_exact.csv")), ids=lambda r: f"N{r['N']:g}-m{r['m']:g}")
+@pytest.mark.parametrize(
+    "row", list(rows("closed_multiserver_exact.csv")), ids=lambda r: f"N{r['N']:g}-m{r['m']:g}"
+)
 def test_closed_multiserver_is_exact(row: dict[str, float]) -> None:
     found = closed_multiserver(clients=int(row["N"]), workers=int(row["m"]), think=row["Z"], demand=row["S"])
     assert type(found.throughput) is float and type(found.response) is float
@@ -107,7 +109,9 @@ def test_a_solution_that_breaks_littles_law_is_not_returned(monkeypatch: pytest.
         closed_multiserver(clients=8, workers=2, think=1.0, demand=1.0)
 
 
-@pytest.mark.parametrize("row", list(rows("mmc_erlang_exact.csv")), ids=lambda r: f"a{r['erlangs']:.3g}-m{r['c']:g}")
+@pytest.mark.parametrize(
+    "row", list(rows("mmc_erlang_exact.csv")), ids=lambda r: f"a{r['erlangs']:.3g}-m{r['c']:g}"
+)
 def test_erlang_is_exact(row: dict[str, float]) -> None:
     servers = int(row["c"])
     found = multiserver(arrival_rate=row["lambda"], workers=servers, demand=1 / row["mu"])
@@ -128,7 +132,9 @@ def test_a_closed_system_of_many_rare_clients_is_nearly_open() -> None:
     assert errors[0] > errors[1] > errors[2] and errors[2] < 1e-3
 
 
-@pytest.mark.parametrize(("servers", "offered"), [(-1, 1.0), (1.5, 1.0), (2, -0.1), (2, math.nan), (2, math.inf)])
+@pytest.mark.parametrize(
+    ("servers", "offered"), [(-1, 1.0), (1.5, 1.0), (2, -0.1), (2, math.nan), (2, math.inf)]
+)
 def test_erlang_b_refuses_what_is_outside_its_domain(servers: int, offered: float) -> None:
     with pytest.raises(ValueError):
         erlang_b(servers, offered)
@@ -158,7 +164,14 @@ def test_naive_bound_bends_where_the_cpus_are_full() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"clients": 0}, {"response_one": 0.0}, {"think": -1.0}, {"cpus": 0}, {"demand": 0.0}, {"demand": math.nan}],
+    [
+        {"clients": 0},
+        {"response_one": 0.0},
+        {"think": -1.0},
+        {"cpus": 0},
+        {"demand": 0.0},
+        {"demand": math.nan},
+    ],
     ids=str,
 )
 def test_naive_bound_refuses_what_is_outside_its_domain(wrong: dict[str, Any]) -> None:

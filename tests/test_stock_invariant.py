@@ -1,4 +1,4 @@
-"""No order is lost, made up or carried out twice: what is left of each stock follows from what clients were told."""
+"""No order is lost, made up or done twice: what is left of each stock follows from what clients were told."""
 
 import itertools
 
@@ -12,7 +12,10 @@ SHORT = [
     ("sbuf", {"lock": "global", "index": "bst", "workers": "8", "queue_slots": "4"}),
     ("sbuf", {"lock": "mutex", "index": "balanced", "hold": "connection", "workers": "112"}),
     ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next"}),
-    ("queues", {"lock": "readers_writers", "index": "bst", "workers": "4", "accept": "epoll", "steal": "next"}),
+    (
+        "queues",
+        {"lock": "readers_writers", "index": "bst", "workers": "4", "accept": "epoll", "steal": "next"},
+    ),
     ("queues", {"lock": "global", "index": "balanced", "connection": "per_request"}),
 ]
 SERVERS = [
@@ -32,7 +35,7 @@ def test_orders_of_a_hundred_clients_add_up(server, options):
 @pytest.mark.long
 @pytest.mark.parametrize("stocks", ["2", "100"])
 @pytest.mark.parametrize(
-    ("lock", "index"), itertools.product(["readers_writers", "mutex", "global"], ["bst", "balanced"])
+    ("lock", "index"), list(itertools.product(["readers_writers", "mutex", "global"], ["bst", "balanced"]))
 )
 @pytest.mark.parametrize(("server", "options"), SERVERS)
 def test_orders_add_up_for_every_lock_and_index(server, options, lock, index, stocks):

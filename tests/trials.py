@@ -1,17 +1,17 @@
-"""Runs a server under a known amount of work and says whether every account of it adds up; shared by the plain tests
-and those with sanitizers."""
+"""Servers under known work, and whether every account adds up; also for builds with sanitizers."""
 
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import wire
-
 from pyx.load import Load
+
 from pyx.server import Server
 
 
@@ -67,13 +67,14 @@ class Trial:
         return Server(self.service, self.server, self.options, executable=self.executable)
 
 
-def quit_in_mid_request(port: int, stop: threading.Event) -> int:
-    """Clients that send the beginning of an order and vanish, by turns with and without a reset."""
+def quit_in_mid_request(port: int, talks: bool, stop: threading.Event) -> int:
+    """Clients that send the beginning of an order and vanish, by turns with a reset; some of those that talk
+    get one reply before."""
     count = 0
     while not stop.wait(0.002):
         peer = wire.connect(port)
-        if count % 3 == 0:
-            wire.exchange(peer, b"buy 1 x\n", wire.re.compile(rb"error: [^\n]+\n"))
+        if talks and count % 3 == 0:
+            wire.exchange(peer, b"buy 1 x\n", re.compile(rb"error: [^\n]+\n"))
         peer.sendall(wire.UNFINISHED["stock"])
         if count % 2:
             wire.reset(peer)
@@ -84,22 +85,23 @@ def quit_in_mid_request(port: int, stop: threading.Event) -> int:
 
 
 def stock_invariant(trial: Trial, clients: int = 100, window: float = 0.2, seed: int = 1) -> int:
-    """left at the end = left at the start − bought + sold, for every stock; beside the load, clients vanish in
-    mid-request. Returns the number of orders that were carried out."""
-    padded = trial.options.get("dialect") == "padded"
+    """For every stock, left at the end = left at the start − bought + sold; meanwhile clients vanish in
+    mid-request. Returns the number of replies in the window."""
     server = trial.start()
     try:
-        before = wire.stock_table(server.port, padded)
+        before = wire.stock_table(server.port, trial.options)
         options = {**trial.options, "clients": str(clients), "mix": "show:1,buy:3,sell:3", "timeout": "60"}
         load = Load("closed", "stock", options, server.host, server.port, seed, 0.02, window)
         stop = threading.Event()
-        vanishing = Background(quit_in_mid_request, server.port, stop)
+        vanishing = Background(
+            quit_in_mid_request, server.port, not {"dialect", "connection"} & set(trial.options), stop
+        )
         try:
             raw = load.run()
         finally:
             stop.set()
         vanished = vanishing.finish()
-        after = wire.stock_table(server.port, padded)
+        after = wire.stock_table(server.port, trial.options)
         ledger = {int(identity): (int(bought), int(sold)) for identity, bought, sold in load.ledger()}
         assert not any(raw["errors"].values()) and not any(raw["errors_outside"].values()), raw["errors"]
         assert vanished > 5, "hardly a client vanished"
@@ -110,8 +112,7 @@ def stock_invariant(trial: Trial, clients: int = 100, window: float = 0.2, seed:
             if after[identity] != left - ledger[identity][0] + ledger[identity][1]
         }
         assert not wrong, f"id: (left before, (bought, sold), left after): {wrong}"
-        orders = sum(bought + sold for bought, sold in ledger.values())
-        assert orders and all(bought and sold for bought, sold in ledger.values()) or answered(raw) < 2000
+        assert sum(bought for bought, _ in ledger.values()) and sum(sold for _, sold in ledger.values())
     finally:
         status = server.stop()
     assert status == 0
@@ -129,8 +130,8 @@ def _ask_primes(port: int, requests: int, array: int, primes: set[int], seed: in
 
 
 def tasks_add_up(trial: Trial, tasks: int, array: int = 500, connections: int = 8) -> dict[str, int]:
-    """Prime requests cut into tasks of one number each: every reply right, and exactly as many tasks run as there
-    were numbers. Returns tasks and steals."""
+    """Requests cut into tasks of one number each: every reply right, and as many tasks run as
+    there were numbers. Returns tasks and steals."""
     primes = {n for n in range(2, 256) if all(n % d for d in range(2, int(n**0.5) + 1))}
     requests = -(-tasks // (array * connections))
     server = trial.start()

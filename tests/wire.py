@@ -1,4 +1,4 @@
-"""The services' protocols as bytes, written down apart from the code that speaks them, and raw sockets to send them."""
+"""The services' protocols as bytes, written down apart from the code that speaks them; raw sockets; /proc."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,18 +102,21 @@ def reset(peer: socket.socket) -> None:
     peer.close()
 
 
-def stock_table(port: int, padded: bool = False) -> dict[int, int]:
+def _stock_text(peer: socket.socket, request: bytes, padded: bool) -> bytes:
+    peer.sendall(request)
+    if padded:
+        return take_exactly(peer, 8192).rstrip(b"\0")
+    return take(peer, re.compile(rb"(\d+ \d+ \d+\n)+\n|exit\n"))
+
+
+def stock_table(port: int, options: Mapping[str, str]) -> dict[int, int]:
     """What is left of each stock, by a show; leaves by exit, which must be answered and closed."""
+    padded = options.get("dialect") == "padded"
     with connect(port) as peer:
-        if padded:
-            peer.sendall(b"show\n")
-            text = take_exactly(peer, 8192).rstrip(b"\0")
-            peer.sendall(b"exit\n")
-            assert take_exactly(peer, 8192).rstrip(b"\0") == b"exit\n"
-        else:
-            text = exchange(peer, b"show\n", re.compile(rb"(\d+ \d+ \d+\n)+\n"))
-            exchange(peer, b"exit\n", b"exit\n")
-        assert peer.recv(1) == b"", "the server keeps a connection after exit"
+        text = _stock_text(peer, b"show\n", padded)
+        if options.get("connection") != "per_request":
+            assert _stock_text(peer, b"exit\n", padded) == b"exit\n"
+        assert peer.recv(1) == b"", "the server keeps a connection after its end"
     rows = [line.split() for line in text.decode().splitlines() if line]
     return {int(identity): int(left) for identity, left, _ in rows}
 

@@ -52,8 +52,8 @@ def asymptotic(
     Notes
     -----
     With D = ΣD_k and D_max = max D_k/m_k: N/(ND + Z) ≤ X ≤ min(N/(D + Z), 1/D_max), and by Little's law
-    max(D, N D_max − Z) ≤ R ≤ ND; N* = (D + Z)/D_max. E. D. Lazowska, J. Zahorjan, G. S. Graham and K. C. Sevcik,
-    Quantitative System Performance, 1984, section 5.2 (after R. R. Muntz and J. W. Wong, 1974).
+    max(D, N D_max − Z) ≤ R ≤ ND; N* = (D + Z)/D_max. E. D. Lazowska, J. Zahorjan, G. S. Graham and K. C.
+    Sevcik, Quantitative System Performance, 1984, section 5.2 (after R. R. Muntz and J. W. Wong, 1974).
     """
     _whole("clients", clients)
     _time("think", think)
@@ -79,8 +79,8 @@ def asymptotic(
 def naive_bound(clients: int, response_one: float, think: float, cpus: int, demand: float) -> float:
     """The bound that a measurement with one client suggests: min(N/(R₁ + Z), cpus/D), 1/s.
 
-    A yardstick for predictions, not a bound of the real system: what one client costs is more than what each of many
-    does, so the real system can exceed it.
+    A yardstick for predictions, not a bound of the real system: what one client costs is more than what each
+    of many does, so the real system can exceed it.
 
     Parameters
     ----------
@@ -102,8 +102,9 @@ def naive_bound(clients: int, response_one: float, think: float, cpus: int, dema
 
     Notes
     -----
-    The upper bound of `asymptotic` for one station with so many servers; P. J. Denning and J. P. Buzen, "The operational
-    analysis of queueing network models", Computing Surveys 10, 1978, section "Bottleneck analysis".
+    The upper bound of `asymptotic` for one station with so many servers; P. J. Denning and J. P. Buzen, "The
+    operational analysis of queueing network models", Computing Surveys 10, 1978, section "Bottleneck
+    analysis".
     """
     _whole("clients", clients)
     _whole("cpus", cpus)

@@ -39,8 +39,9 @@ class ClosedResult:
 def closed_multiserver(*, clients: int, workers: int, think: float, demand: float) -> ClosedResult:
     """Solves M/M/m//N exactly, by its birth-death chain.
 
-    With n requests at the station, arrivals come at rate (N − n)/Z and departures at min(n, m)/S. The mean results hold
-    for any distribution of the think time, and for any order of service that knows nothing of what is left to do.
+    With n requests at the station, arrivals come at rate (N − n)/Z and departures at min(n, m)/S. The mean
+    results hold for any distribution of the think time, and for any order of service that knows nothing of
+    what is left to do.
 
     Parameters
     ----------
@@ -66,9 +67,9 @@ def closed_multiserver(*, clients: int, workers: int, think: float, demand: floa
 
     Notes
     -----
-    L. Kleinrock, Queueing Systems I, 1975, section 3.10 (M/M/m/K/M with K = M, his M being N), solved by the balance of
-    section 3.1: p(n+1)/p(n) = (N − n) S / (min(n+1, m) Z). The probabilities are kept as logarithms relative to the most
-    probable state, so that neither factorials nor powers can overflow.
+    L. Kleinrock, Queueing Systems I, 1975, section 3.10 (M/M/m/K/M with K = M, his M being N), solved by the
+    balance of section 3.1: p(n+1)/p(n) = (N − n) S / (min(n+1, m) Z). The probabilities are kept as
+    logarithms relative to the most probable state, so that neither factorials nor powers can overflow.
     """
     _check(clients, workers, think, demand)
     if think == 0:
@@ -99,13 +100,17 @@ def _check(clients: int, workers: int, think: float, demand: float) -> None:
         raise ValueError(f"demand={demand}: not a time above 0 s")
 
 
-def _result(clients: int, workers: int, think: float, demand: float, queue: float, busy: float) -> ClosedResult:
+def _result(
+    clients: int, workers: int, think: float, demand: float, queue: float, busy: float
+) -> ClosedResult:
     """The means, once both sides of the cycle agree: what the servers finish is what the thinkers send."""
     throughput = busy / demand
     response = queue / throughput
     off = abs(throughput * (response + think) / clients - 1)
     if not off <= LITTLE:
-        raise ArithmeticError(f"N = X (R + Z) is off by {off:.1e} with {clients} clients and {workers} workers")
+        raise ArithmeticError(
+            f"N = X (R + Z) is off by {off:.1e} with {clients} clients and {workers} workers"
+        )
     return ClosedResult(throughput, response, max(response - demand, 0.0), queue, busy / workers)
 
 

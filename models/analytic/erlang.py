@@ -23,8 +23,8 @@ def erlang_b(servers: int, offered: float) -> float:
 
     Notes
     -----
-    A. K. Erlang, 1917. By the recursion B(k) = a B(k−1) / (k + a B(k−1)), B(0) = 1, all of whose terms are positive, so
-    no digits are lost (D. L. Jagerman, Bell System Technical Journal 53, 1974, p. 527).
+    A. K. Erlang, 1917. By the recursion B(k) = a B(k−1) / (k + a B(k−1)), B(0) = 1, all of whose terms are
+    positive, so no digits are lost (D. L. Jagerman, Bell System Technical Journal 53, 1974, p. 527).
     """
     if isinstance(servers, bool) or servers != int(servers) or servers < 0:
         raise ValueError(f"servers={servers}: not a whole number of at least 0")
@@ -53,8 +53,8 @@ def erlang_c(servers: int, offered: float) -> float:
 
     Notes
     -----
-    C = B / (1 − ρ (1 − B)) with ρ = a/m: equation 3.40 of L. Kleinrock, Queueing Systems I, 1975, divided by the loss
-    formula of its section 3.7.
+    C = B / (1 − ρ (1 − B)) with ρ = a/m: equation 3.40 of L. Kleinrock, Queueing Systems I, 1975, divided by
+    the loss formula of its section 3.7.
     """
     blocking = erlang_b(servers, offered)
     if not offered < servers:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from models.des.cpu import Thread
 from models.des.engine import World
-from models.des.machine import Thread
 from models.des.parts import Connection, Inbox, Steps
 
 COSTS = ("load.event", "load.poll")
+UNMODELLED = {"connection": ("per_request",)}
 
 
 def build(world: World) -> None:
@@ -26,7 +27,7 @@ def _program(world: World, inbox: Inbox, thread: Thread) -> Steps:
         if think is None:
             yield from _ask(world, connection, thread, event / 2)
         else:
-            world.machine.at(next(think), lambda _, c=connection: inbox.put(c, None), 0)
+            _pause(world, connection, inbox, next(think))
     while True:
         yield thread.run(poll)
         world.count("load_polls")
@@ -45,7 +46,12 @@ def _program(world: World, inbox: Inbox, thread: Thread) -> Steps:
                 yield thread.run(event / 2 + request.client)
                 world.completed(request, world.env.now)
                 connection.request = None
-                world.machine.at(next(think), lambda _, c=connection: inbox.put(c, None), 0)
+                _pause(world, connection, inbox, next(think))
+
+
+def _pause(world: World, connection: Connection, inbox: Inbox, seconds: float) -> None:
+    """The client thinks; then its connection is due again."""
+    world.machine.at(seconds, lambda _: inbox.put(connection, None))
 
 
 def _turn(world: World, connection: Connection, thread: Thread, event: float) -> Steps:

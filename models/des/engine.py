@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import simpy
+from simpy.core import EmptySchedule
 
 from models import quantiles
 from models.costs import Costs, Demand
@@ -18,12 +19,15 @@ from models.metrics import Estimate, Metrics
 from models.scenario import Scenario, ScenarioError
 
 MACHINE_COSTS = ("wake_waker", "wake_sleeper", "wake_latency", "wake_socket", "wake_futex", "switch", "block")
+WARMUP_SHARE = 0.25  # of the time for a replication, at most
 
 
 class World:
     """One replication: the clock, the machine, the requests and the tallies."""
 
     def __init__(self, scenario: Scenario, costs: Costs, seed: np.random.SeedSequence) -> None:
+        load, server = _module(scenario.load), _module(scenario.server)
+        refuse(scenario, load, server)
         self.scenario, self.costs = scenario, costs
         self.env = simpy.Environment()
         prices = Prices(*(costs[f"machine.{name}"] for name in MACHINE_COSTS))
@@ -34,8 +38,8 @@ class World:
         self.counts: dict[str, float] = {}
         self.responses: list[tuple[int, float]] = []
         self.recording = False
-        _module(scenario.load).build(self)
-        _module(scenario.server).build(self)
+        load.build(self)
+        server.build(self)
 
     def cost(self, name: str) -> float:
         return self.costs[name]
@@ -45,7 +49,11 @@ class World:
         while True:
             for i in self.random.permutation(len(demand.fixed)):
                 yield Request(
-                    demand.operations[i], demand.fixed[i], list(demand.tasks[i]), demand.client[i], demand.rounds
+                    demand.operations[i],
+                    demand.fixed[i],
+                    list(demand.tasks[i]),
+                    demand.client[i],
+                    demand.rounds,
                 )
 
     def next_request(self) -> Request:
@@ -95,18 +103,47 @@ def draw(random: np.random.Generator, kind: str, mean: float, size: int) -> Any:
 
 
 def _module(name: str) -> Any:
+    """The model of a server or load: a file with `build`, and optionally UNMODELLED, values of its knobs to refuse."""
+    path = f"models.des.{name}"
     try:
-        return importlib.import_module(f"models.des.{name}")
+        module = importlib.import_module(path)
     except ModuleNotFoundError as error:
-        raise ScenarioError(f"{name}: has no simulation model") from error
+        if error.name != path:
+            raise
+        raise ScenarioError(f"{name} has no simulation model yet") from error
+    if not hasattr(module, "build"):
+        raise ScenarioError(f"{name} has no simulation model yet")
+    return module
 
 
-def _replicate(scenario: Scenario, costs: Costs, seed: np.random.SeedSequence, replies: int, until: float) -> Any:
+def refuse(scenario: Scenario, *modules: Any) -> None:
+    """Raises ScenarioError, a line for each setting that would change the measured result but not the predicted one."""
+    errors = [
+        f"{module.__name__.rpartition('.')[2]} has no model for {knob}={scenario[knob]} yet"
+        for module in modules
+        for knob, values in getattr(module, "UNMODELLED", {}).items()
+        if scenario.get(knob) in values
+    ]
+    errors += [
+        f"the simulated machine has no model for {knob}={scenario[knob]} yet: leave it empty"
+        for knob in ("server_cpus", "load_cpus")
+        if scenario.get(knob)
+    ]
+    if scenario.get("demand_kind") == "sleep" and scenario["demand"]:
+        errors.append("the simulated machine has no model for demand_kind=sleep yet")
+    if errors:
+        raise ScenarioError("\n".join(errors))
+
+
+def _replicate(
+    scenario: Scenario, costs: Costs, seed: np.random.SeedSequence, replies: int, until: float
+) -> Any:
     """One replication: a warm-up, then `replies` replies, or as many as come before the wall clock says stop."""
     world = World(scenario, costs, seed)
     step = max(64, replies // 20)
     warm = max(200, replies // 5, 2 * len(world.connections))
-    _advance(world, warm, until)
+    now = time.perf_counter()
+    _advance(world, warm, now + (until - now) * WARMUP_SHARE)
     start, before = world.env.now, _snapshot(world)
     world.responses.clear()
     while len(world.responses) < replies and time.perf_counter() < until:
@@ -118,14 +155,18 @@ def _replicate(scenario: Scenario, costs: Costs, seed: np.random.SeedSequence, r
 
 
 def _advance(world: World, replies: int, until: float) -> bool:
-    """Simulates up to so many replies; False when nothing more happens or time is up."""
-    env, responses = world.env, world.responses
-    checks = 0
-    while len(responses) < replies:
-        checks += 1
-        if env.peek() == float("inf") or (checks % 4096 == 0 and time.perf_counter() > until):
-            return False
-        env.step()
+    """Simulates up to so many replies, or a few more; False when nothing more happens or time is up."""
+    step, responses = world.env.step, world.responses
+    rounds = 0
+    try:
+        while len(responses) < replies:
+            for _ in range(16):
+                step()
+            rounds += 1
+            if rounds % 256 == 0 and time.perf_counter() > until:
+                return False
+    except EmptySchedule:
+        return False
     return True
 
 
@@ -170,7 +211,9 @@ def predict(
         When the costs lack something that the model needs.
     """
     begun = time.perf_counter()
-    seeds = np.random.SeedSequence(scenario.seed, spawn_key=(int(scenario.key, 16) % 2**32,)).spawn(replications)
+    seeds = np.random.SeedSequence(scenario.seed, spawn_key=(int(scenario.key, 16) % 2**32,)).spawn(
+        replications
+    )
     runs = []
     for i, seed in enumerate(seeds):
         share = begun + budget * (i + 1) / replications
@@ -184,7 +227,7 @@ def _metrics(scenario: Scenario, costs: Costs, runs: list[Any]) -> Metrics:
     rates = [len(world.responses) / span if span > 0 else 0.0 for world, span, _ in runs]
     total = sum(len(world.responses) for world, _, _ in runs)
     if not total:
-        return Metrics(Estimate(0.0), Estimate(float("nan")))
+        return Metrics(Estimate(float("nan")), Estimate(float("nan")))
     every = np.array([time for world, _, _ in runs for _, time in world.responses])
     kinds = np.array([kind for world, _, _ in runs for kind, _ in world.responses])
     means = [float(np.mean([time for _, time in world.responses])) for world, _, _ in runs if world.responses]
@@ -212,7 +255,8 @@ def _metrics(scenario: Scenario, costs: Costs, runs: list[Any]) -> Metrics:
         p90=p90,
         p99=p99,
         operations={
-            names[k]: (float((kinds == k).sum()) / span, float(every[kinds == k].mean())) for k in np.unique(kinds)
+            names[k]: (float((kinds == k).sum()) / span, float(every[kinds == k].mean()))
+            for k in np.unique(kinds)
         },
         utilisation=utilisation,
         counters={name: value / total for name, value in sums.items()},

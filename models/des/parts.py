@@ -8,7 +8,8 @@ from typing import Any
 
 from simpy.events import Event
 
-from models.des.machine import Machine, Thread
+from models.des.cpu import Thread
+from models.des.machine import Machine
 
 Steps = Generator[Event, Any, Any]
 
@@ -34,7 +35,13 @@ class Request:
     __slots__ = ("client", "connection", "fixed", "operation", "pending", "rounds", "sent", "tasks", "waiter")
 
     def __init__(self, operation: int, fixed: float, tasks: list[float], client: float, rounds: int) -> None:
-        self.operation, self.fixed, self.tasks, self.client, self.rounds = operation, fixed, tasks, client, rounds
+        self.operation, self.fixed, self.tasks, self.client, self.rounds = (
+            operation,
+            fixed,
+            tasks,
+            client,
+            rounds,
+        )
         self.sent = 0.0
         self.pending = len(tasks)
         self.connection: Connection | None = None
@@ -122,8 +129,9 @@ def answer(connection: Connection, thread: Thread, seconds: float) -> Steps:
 class PolledLock:
     """A lock that a spinning thread takes and lets go for ever, and that others want now and then.
 
-    The spinner holds it for a share of its time. Somebody who finds it held sleeps: for a moment if the spinner runs, and
-    until the spinner's next slice if it lost its CPU inside the lock. (A futex mutex does not spin.)
+    The spinner holds it for a share of its time. Somebody who finds it held sleeps: for a moment if the
+    spinner runs, and until the spinner's next slice if it lost its CPU inside the lock. (A futex mutex does
+    not spin.)
     """
 
     __slots__ = ("held", "machine", "random", "share", "spinner", "waiters")
@@ -155,7 +163,7 @@ class PolledLock:
         if self.held:
             self.waiters.append(thread)
         elif self._runs() and self.random.random() < self.share:
-            self.machine.at(self.machine.prices.wake_futex, lambda _: self.machine.wake(thread, self.spinner), 0)
+            self.machine.at(self.machine.prices.wake_futex, lambda _: self.machine.wake(thread, self.spinner))
         else:
             return False
         yield thread.sleep()

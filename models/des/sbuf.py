@@ -1,16 +1,16 @@
 """The sbuf server: an acceptor hands connections to a pool of threads through a bounded buffer.
 
-hold=request: the acceptor polls idle connections and inserts the ready ones; a worker serves one request and arms the
-connection again. hold=connection: a worker keeps its connection for ever, and connections beyond the pool are never
-served.
+hold=request: the acceptor polls idle connections and inserts the ready ones; a worker serves one request and
+arms the connection again. hold=connection: a worker keeps its connection for ever, and connections beyond the
+pool are never served.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
+from models.des.cpu import Thread
 from models.des.engine import World
-from models.des.machine import Thread
 from models.des.parts import Connection, Inbox, Semaphore, Steps, answer
 
 COSTS = ("sbuf.acceptor", "sbuf.worker", "load.poll")
@@ -28,12 +28,7 @@ class _Buffer:
 def build(world: World) -> None:
     workers = int(world.scenario.number("workers"))
     if world.scenario["hold"] == "connection":
-        for number, connection in enumerate(world.connections):
-            connection.at_server = Inbox(world.machine)
-            if number < workers:
-                world.machine.spawn(
-                    f"worker {number}", "server", lambda thread, c=connection: _keeper(world, c, thread)
-                )
+        _build_keepers(world, workers)
         return
     buffer, ready = _Buffer(world), Inbox(world.machine)
     for connection in world.connections:
@@ -41,6 +36,17 @@ def build(world: World) -> None:
     world.machine.spawn("acceptor", "server", lambda thread: _acceptor(world, ready, buffer, thread))
     for number in range(workers):
         world.machine.spawn(f"worker {number}", "server", lambda thread: _worker(world, buffer, thread))
+
+
+def _build_keepers(world: World, workers: int) -> None:
+    for connection in world.connections:
+        connection.at_server = Inbox(world.machine)
+    for number, connection in enumerate(world.connections[:workers]):
+
+        def keeping(thread: Thread, connection: Connection = connection) -> Steps:
+            return _keeper(world, connection, thread)
+
+        world.machine.spawn(f"worker {number}", "server", keeping)
 
 
 def _acceptor(world: World, ready: Inbox, buffer: _Buffer, thread: Thread) -> Steps:

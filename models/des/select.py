@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from models.des.cpu import Thread
 from models.des.engine import World
-from models.des.machine import Thread
 from models.des.parts import Inbox, Steps, answer
 
 COSTS = ("select.event", "select.poll", "select.poll_connection")

@@ -42,7 +42,8 @@ TIE = 1e-6  # differences of AICc below this are rounding
 
 def names() -> tuple[str, ...]:
     """The laws' names; imports none of them."""
-    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")))
+    every = (info.name for info in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name for name in every if not name.startswith("_")))
 
 
 def get(name: str) -> Law:

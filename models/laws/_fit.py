@@ -16,6 +16,7 @@ from models.laws._solve import Data, minimise, residuals, standard_errors
 from models.metrics import number
 from models.wording import figure, interval
 
+ROUNDING = 1e-9
 ON_BOUND = 1e-7  # distance to a bound, in standard errors, below which a constant is on it
 
 
@@ -103,7 +104,8 @@ class LawFit:
             lines.append(f"  {name} {figure(found.value)}{unit} {interval(found.low, found.high)}{bound}")
         place = "none" if math.isinf(self.peak.value) else figure(self.peak.value)
         lines.append(f"  peak {place} {interval(self.peak.low, self.peak.high)}")
-        lines.append(f"  scatter {figure(self.sigma)} 1/s, {self.df} degrees of freedom, AICc {figure(self.aicc, 4)}")
+        scatter = f"  scatter {figure(self.sigma)} 1/s, {self.df} degrees of freedom"
+        lines.append(f"{scatter}, AICc {figure(self.aicc, 4)}")
         return "\n".join(lines + [f"  warning: {warning}" for warning in self.warnings])
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +121,11 @@ class LawFit:
 
 
 def fit(
-    law: Law, n: ArrayLike, x: ArrayLike, weights: ArrayLike | None = None, replicates: ArrayLike | None = None
+    law: Law,
+    n: ArrayLike,
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    replicates: ArrayLike | None = None,
 ) -> LawFit:
     """Fits a law by weighted least squares.
 
@@ -149,7 +155,7 @@ def fit(
 
     Notes
     -----
-    Intervals are profile likelihoods calibrated with F(1, rows − constants) (Bates and Watts 1988, § 6.1);
+    Intervals are profile likelihoods calibrated with F(1, rows − constants) (Bates and Watts 1988, ch. 6);
     near a bound they become one-sided. That of the peak is the profile of the peak itself.
     """
     data = _checked(n, x, weights, replicates)
@@ -165,7 +171,7 @@ def fit(
         if profile.found_squares >= squares * (1 - 1e-6):
             break
         theta, squares = _best(law, data, profile.found[None])
-    parameters = _parameters(law, theta, limits)
+    parameters = _parameters(law, data, theta, squares, limits)
     sigma = math.sqrt(squares / df)
     rest = residuals(law.form, data, theta[None])[0] / data.roots
     peak = _peak(law, data, theta, squares, df, starts)
@@ -185,9 +191,7 @@ def fit(
     )
 
 
-def _checked(
-    n: ArrayLike, x: ArrayLike, weights: ArrayLike | None, replicates: ArrayLike | None
-) -> Data:
+def _checked(n: ArrayLike, x: ArrayLike, weights: ArrayLike | None, replicates: ArrayLike | None) -> Data:
     at, found = _column("n", n), _column("x", x)
     weight = np.ones(len(at)) if weights is None else _column("weights", weights)
     times = np.ones(len(at)) if replicates is None else _column("replicates", replicates)
@@ -230,17 +234,27 @@ def _best(law: Law, data: Data, starts: Array) -> tuple[Array, float]:
     return theta, float(squares[least])
 
 
-def _parameters(law: Law, theta: Array, limits: Sequence[Limits]) -> dict[str, Parameter]:
-    return {
-        constant.name: Parameter(
-            float(value), limit.low, limit.high, constant.unit, value in (constant.low, constant.high)
-        )
-        for constant, value, limit in zip(law.form.constants, theta, limits, strict=True)
-    }
+def _parameters(
+    law: Law, data: Data, theta: Array, squares: float, limits: Sequence[Limits]
+) -> dict[str, Parameter]:
+    found = {}
+    for constant, value, limit in zip(law.form.constants, theta.tolist(), limits, strict=True):
+        low, high = min(limit.low, value), max(limit.high, value)
+        if _exact(data, squares):
+            # What is left of the interval is rounding, unless the data leave the constant open.
+            near = ROUNDING * max(1.0, abs(value))
+            low, high = (value if abs(end - value) < near else end for end in (low, high))
+        at_bound = value in (constant.low, constant.high)
+        found[constant.name] = Parameter(value, low, high, constant.unit, at_bound)
+    return found
+
+
+def _exact(data: Data, squares: float) -> bool:
+    return squares <= 1e-24 * data.size
 
 
 def _peak(law: Law, data: Data, theta: Array, squares: float, df: int, starts: Array) -> Peak:
-    """The peak by the law's formula, not below the least N that the data or a law starts from, and its profile."""
+    """The peak by the law's formula, but not below 1 or the least N measured, and its profile."""
     turning = law.turning
     value = max(law.peak(*theta.tolist()), data.low)
     if turning is None:
@@ -271,7 +285,7 @@ def _warnings(
         said.append(f"negative contention: super-linear, throughput grows faster than N at first{sure}")
     if not np.any(data.x):
         said.append("no throughput at all: the law says nothing")
-    elif squares <= 1e-24 * data.size:
+    elif _exact(data, squares):
         said.append("the law goes through every row: the intervals know of no scatter")
     for name, found in parameters.items():
         if found.at_bound and not (name == "kappa" or (name == "gamma" and not np.any(data.x))):

@@ -59,7 +59,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Turning:
-    """The same curve written with a constant that alone says where it peaks, so that the peak can be profiled.
+    """The same curve written with a constant that alone says where it peaks, for profiling the peak.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ class PeakSet:
 
 
 def peak_set(blocks: Mapping[float, Sequence[float]], level: float = LEVEL) -> PeakSet:
-    """The values whose throughput is not significantly below that of the best: multiple comparisons with the best.
+    """The values whose throughput is not significantly below the best: multiple comparisons with the best.
 
     Parameters
     ----------
@@ -60,12 +60,14 @@ def peak_set(blocks: Mapping[float, Sequence[float]], level: float = LEVEL) -> P
     A value is left out when another is higher by more than c √(v/b) on the mean of their b paired differences
     (Hsu 1984): paired by block, in logarithms where all throughputs are above 0, since a machine that slows
     down slows all in proportion. c is Dunnett's one-sided critical value for comparisons with all others.
-    v is the variance of the pair's own differences, or of the residuals of the whole table (values plus
-    blocks) doubled if that is larger: the pooled one alone covers 0.82 where the best values scatter most,
-    the own one alone has hardly any degrees of freedom. The maximum is credited with b − 1 + min(2, (k − 2)/3)
-    degrees of freedom for k values. Simulated (k = 2 to 14, b = 2 to 10, scatter equal or differing 4.5-fold, smooth
-    peaks and ties of all values), the set at 95 % held the best in at least 95 % of the draws, and with
-    two blocks it is a third smaller than Bonferroni's with paired t tests.
+
+    v is the larger of the variance of the pair's own differences and twice the residual variance of the whole
+    table (values plus blocks): the pooled one alone covered 0.82 where the best values scatter most, the own
+    one alone has hardly any degrees of freedom. It is credited with b − 1 + min(2, (k − 2)/3) of them for k
+    values. Simulated with k = 2 to 14, b = 2 to 10, scatter equal or differing up to sevenfold, ties of all
+    values, of two, and smooth peaks, the set at 95 % held the best in 94 to 100 % of 1,500 draws each. For
+    eight and more values in two blocks it is a seventh to a third smaller than one by paired t tests with
+    Bonferroni's correction.
     """
     if not 0 < level < 1:
         raise ValueError(f"the level must be between 0 and 1, not {level}")
@@ -73,7 +75,8 @@ def peak_set(blocks: Mapping[float, Sequence[float]], level: float = LEVEL) -> P
     means = [math.fsum(row[np.isfinite(row)]) / np.isfinite(row).sum() for row in table]
     best = int(np.argmax(means))
     below, compared = set(), False
-    for candidate, excluded in _comparisons(np.log(table) if np.all(table[np.isfinite(table)] > 0) else table, level):
+    positive = np.all(table[np.isfinite(table)] > 0)
+    for candidate, excluded in _comparisons(np.log(table) if positive else table, level):
         compared = True
         if excluded and candidate != best:
             below.add(candidate)
@@ -97,7 +100,7 @@ def _table(blocks: Mapping[float, Sequence[float]]) -> tuple[list[float], Array]
 
 
 def _comparisons(table: Array, level: float) -> Iterator[tuple[int, bool]]:
-    """For each pair of values that can be compared: the first one's place, and whether the second is higher."""
+    """For each pair that can be compared: the place of one, and whether the other is significantly higher."""
     count = len(table)
     pooled, spare = _residual_variance(table)
     for first in range(count):
@@ -130,8 +133,8 @@ def _residual_variance(table: Array) -> tuple[float, int]:
 def dunnett(comparisons: int, df: float, level: float = LEVEL) -> float:
     """One-sided critical value of the largest of several Student variates that share their control.
 
-    Equal group sizes, so correlations of ½ (Dunnett 1955): P(all (Z_j − Z_0)/(√2 S) ≤ c) = level with S² = χ²/df,
-    integrated over Z_0 by the trapezoidal rule and over S by the middles of 400 equally likely slices.
+    Of equal group sizes, so with correlations of ½ (Dunnett 1955): P(all (Z_j − Z_0)/(√2 S) ≤ c) = level with
+    S² = χ²/df, integrated over Z_0 by the trapezoidal rule and over S by 400 equally likely slices.
     """
     from scipy.special import chdtri, ndtr
 

@@ -1,4 +1,4 @@
-"""95 % intervals of a law's constants: profile likelihood with the F distribution, and what a bound does to it."""
+"""95 % intervals of a law's constants: profile likelihood by the F distribution, one-sided near a bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from models.laws._law import Array, Form
 from models.laws._solve import Data, loss, minimise, standard_errors
 
 LEVEL = 0.95
-TRIES = 40  # steps on the way to one limit; the widest bracket is then some 10²⁰ standard errors
+TRIES = 30  # steps on the way to one limit
+OUTWARDS = 14  # of them until nothing bounds the constant: some 10⁸ standard errors out
+ROUNDS = 30  # of a fit at a trial value, which starts near its solution
 PRECISE = 1e-4  # in units of the square root of the statistic, about 5e-5 standard errors
 GROWTH = 4.0
 
@@ -32,11 +34,11 @@ def _criticals(df: int) -> tuple[Array, Array]:
     """Critical values of the profile's statistic by the distance to a bound, in standard errors.
 
     The statistic at a trial value is the rise of the sum of squares over the fit's mean square. Far from a
-    bound it is F(1, df). At a distance d from one, estimates that would lie beyond are put on the bound, where
-    y, the standardised deviation towards it, has 2yd − d² instead of y². Accepting the trial value when the
-    statistic is at most c then covers it with G(√c) + G((c + d²)/(2d)) − 1, G being Student's distribution with
-    df degrees of freedom: solved for c here. At d = 0 this is the one-sided test. (The ordering by likelihood
-    ratio of Feldman and Cousins 1998, with Student's distribution in the place of the normal.)
+    bound it is F(1, df). At a distance d from one, estimates that would lie beyond are put on the bound,
+    where y, the standardised deviation towards it, has 2yd − d² instead of y². Accepting the trial value when
+    the statistic is at most c then covers it with G(√c) + G((c + d²)/(2d)) − 1, G being Student's
+    distribution with df degrees of freedom: solved for c here. At d = 0 this is the one-sided test. (The
+    ordering by likelihood ratio of Feldman and Cousins 1998, Student's distribution in place of the normal.)
     """
     from scipy.special import stdtr, stdtrit
 
@@ -59,9 +61,9 @@ def critical(distance: Array, df: int) -> Array:
 class Profile:
     """The search for both limits of several constants at once.
 
-    A limit is where the statistic crosses its critical value, or the constant's bound if it does not before.
-    Each target (a constant and a side) keeps an inner value, inside the interval, and an outer one once known;
-    the excess, the root of the statistic less the root of the critical value, is almost straight between them.
+    A limit is where the statistic crosses its critical value, or the constant's bound if that comes first.
+    Each target (a constant and a side) keeps a value inside the interval, and one outside once known; the
+    excess, the root of the statistic less the root of its critical value, is almost straight between them.
     """
 
     def __init__(self, form: Form, data: Data, best: Array, squares: float, df: int, starts: Array) -> None:
@@ -69,7 +71,7 @@ class Profile:
         self.starts = np.vstack([best, starts])
         self.squares = squares
         # Exact data have no scatter but rounding; data without any throughput not even that.
-        self.square = max(squares, 1e-24 * data.size, 1e-200) / df
+        self.square = max(squares, 1e-24 * data.size, 1e-300) / df
         self.low = np.array([constant.low for constant in form.constants])
         self.high = np.array([constant.high for constant in form.constants])
         self.found, self.found_squares = best, squares
@@ -102,7 +104,7 @@ class Profile:
                     reach[place] = self._grown(trial[place] - inner[place], excess[k], inner_excess[place])
                     inner[place], inner_excess[place] = trial[place], excess[k]
                     warm[place] = theta[k]
-                    if trial[place] == bound[place]:
+                    if trial[place] == bound[place] or (turn >= OUTWARDS and np.isnan(outer[place])):
                         end[place] = bound[place]
                 else:
                     outer[place], outer_excess[place] = trial[place], excess[k]
@@ -110,9 +112,7 @@ class Profile:
                 if abs(excess[k]) < PRECISE or width <= 1e-9 * abs(inner[place]):
                     end[place] = trial[place] if np.isfinite(excess[k]) else inner[place]
             open_ = open_[np.isnan(end[open_])]
-        for place in open_:
-            # Never crossed: nothing bounds it. Otherwise the outer side of what is left of the bracket.
-            end[place] = bound[place] if np.isnan(outer[place]) else outer[place]
+        end[open_] = outer[open_]  # the outer side of what is left of the bracket
         return end
 
     def _reach(self, index: NDArray[np.intp]) -> Array:
@@ -126,7 +126,7 @@ class Profile:
     def _trial(
         self, turn: int, inner: Array, inner_excess: Array, outer: Array, outer_excess: Array, reach: Array
     ) -> Array:
-        """Where to look next: outwards, by false position, or in the middle every third turn or past a pole."""
+        """Where to look next: outwards, by false position, or every third turn and past a pole halfway."""
         with np.errstate(invalid="ignore"):
             share = inner_excess / (inner_excess - outer_excess)
             share = np.where(np.isfinite(share) & (turn % 3 != 2), np.clip(share, 0.01, 0.99), 0.5)
@@ -135,7 +135,7 @@ class Profile:
 
     @staticmethod
     def _grown(step: float, excess: float, before: float) -> float:
-        """The next step outwards: by the line through the last two, a little further, and at most GROWTH times."""
+        """The next step outwards: a little beyond the line through the last two, at most GROWTH times."""
         slope = (excess - before) / step if step else 0.0
         needed = -excess / slope * 1.1 if slope * step > 0 else math.inf * step
         return math.copysign(min(max(abs(needed), 0.05 * abs(step)), GROWTH * abs(step)), step)
@@ -146,7 +146,7 @@ class Profile:
         fixed = np.zeros(warm.shape, dtype=np.bool_)
         fixed[rows, index] = True
         start = self._start(index, trial, warm)
-        theta, squares = minimise(self.form, self.data, start, fixed, tolerance=1e-5)
+        theta, squares = minimise(self.form, self.data, start, fixed, 1e-5, ROUNDS)
         least = int(np.argmin(squares))
         if squares[least] < self.found_squares:
             self.found, self.found_squares = theta[least], float(squares[least])

@@ -15,15 +15,15 @@ from models.laws._law import Array, Form
 
 Mask = NDArray[np.bool_]
 
-ROUNDS = 200
+ROUNDS = 100
 DAMPING = 1e-4  # first; relative to the curvature by each constant
-LEAST_DAMPING, MOST_DAMPING = 1e-11, 1e12
+LEAST_DAMPING, MOST_DAMPING = 1e-11, 1e9
 ROUNDING = 1e-9  # residuals below this share of the data need not shrink to the same tolerance again
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What is fitted: N, X in 1/s, the square roots of the weights, and the range over which a curve must be valid."""
+    """What is fitted: N, X in 1/s, the roots of the weights, and the range in which a curve must be valid."""
 
     n: Array
     x: Array
@@ -44,7 +44,7 @@ def residuals(form: Form, data: Data, theta: Array) -> Array:
 
 
 def loss(form: Form, data: Data, theta: Array) -> tuple[Array, Array]:
-    """Weighted sums of squares, (problems,), infinite for invalid curves, and the residuals they come from."""
+    """Weighted sums of squares, (problems,), infinite for invalid curves, and the weighted residuals."""
     sound = form.valid(data.low, data.high, *theta.T)
     rest = np.where(sound[:, None], residuals(form, data, theta), np.inf)
     return np.asarray(np.sum(rest * rest, axis=1)), rest
@@ -52,12 +52,14 @@ def loss(form: Form, data: Data, theta: Array) -> tuple[Array, Array]:
 
 def jacobian(form: Form, data: Data, theta: Array) -> Array:
     """Weighted slopes of the curve, (problems, rows, constants)."""
-    slopes = np.broadcast_arrays(*form.slopes(data.n, *theta.T[:, :, None]))
-    return np.asarray(np.stack(slopes, axis=-1) * data.roots[:, None], dtype=np.float64)
+    slopes = np.empty((*theta.shape[:1], *data.n.shape, *theta.shape[1:]))
+    for place, slope in enumerate(form.slopes(data.n, *theta.T[:, :, None])):
+        slopes[..., place] = slope
+    return slopes * data.roots[:, None]
 
 
 def standard_errors(form: Form, data: Data, theta: Array) -> Array:
-    """Standard errors of unit scatter by linearisation, (problems, constants); infinite where undetermined."""
+    """Standard errors at unit scatter, linearised, (problems, constants); infinite where undetermined."""
     slopes = jacobian(form, data, theta)
     information = np.swapaxes(slopes, 1, 2) @ slopes
     scale = np.sqrt(np.einsum("bii->bi", information))
@@ -68,7 +70,12 @@ def standard_errors(form: Form, data: Data, theta: Array) -> Array:
 
 
 def minimise(
-    form: Form, data: Data, start: Array, fixed: Mask | None = None, tolerance: float = 1e-7
+    form: Form,
+    data: Data,
+    start: Array,
+    fixed: Mask | None = None,
+    tolerance: float = 1e-7,
+    rounds: int = ROUNDS,
 ) -> tuple[Array, Array]:
     """Least squares within the form's bounds.
 
@@ -79,8 +86,10 @@ def minimise(
     fixed : array of bool, (problems, constants), optional
         Constants to be held at their start.
     tolerance : float
-        On the cosine between the residuals and each slope (Bates and Watts 1988, § 2.2.3): the sum of squares
+        On the cosine between the residuals and each slope (Bates and Watts 1988, ch. 2): the sum of squares
         ends within its square of the minimum.
+    rounds : int
+        Steps tried at most.
 
     Returns
     -------
@@ -96,7 +105,7 @@ def minimise(
     squares, rest = loss(form, data, theta)
     damping = np.full(len(theta), DAMPING)
     active = np.flatnonzero(np.isfinite(squares))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         if not active.size:
             break
         at, now = theta[active], squares[active]
@@ -114,7 +123,8 @@ def minimise(
         theta[moved], squares[moved], rest[moved] = trial[better], after[better], left[better]
         damping[active] *= np.where(better, 0.1, 10.0)
         damping = np.maximum(damping, LEAST_DAMPING)
-        active = active[unsolved & (damping[active] < MOST_DAMPING)]
+        stalled = better & (now - after <= tolerance**2 * now)
+        active = active[unsolved & ~stalled & (damping[active] < MOST_DAMPING)]
     return theta, squares
 
 

@@ -11,8 +11,9 @@ from models.laws._law import Array, Constant, Form, Law
 
 
 def curve(n: Any, gamma: Any, sigma: Any) -> Any:
-    """Throughput at N, 1/s: γN / (1 + σ(N − 1)) (Amdahl 1967; in this form Gunther 2007, eq. 4.14)."""
-    return gamma * n / (1 + sigma * (n - 1))
+    """Throughput at N, 1/s: γN / (1 + σ(N − 1)) (Amdahl 1967; in this form Gunther 2007, ch. 4)."""
+    load = 1 + sigma * (n - 1)
+    return gamma * n / np.where(load > 0, load, 1.0)  # 0 at N = 0, where the load vanishes if σ = 1
 
 
 def slopes(n: Any, gamma: Any, sigma: Any) -> tuple[Any, Any]:
@@ -21,15 +22,15 @@ def slopes(n: Any, gamma: Any, sigma: Any) -> tuple[Any, Any]:
 
 
 def linearised(n: Array, x: Array, weights: Array, powers: int) -> Array:
-    """Least squares of N/X on 1, N, N², … with the weights that X's variance gives N/X; zeros in X are harmless."""
+    """N/X fitted by 1, N, N², … with the weights that X's variance gives N/X; zeros in X are harmless."""
     roots = np.sqrt(weights) * x
     columns = np.stack([roots * x / n * n**power for power in range(powers)], axis=1)
-    return np.linalg.lstsq(columns, roots, rcond=None)[0]
+    return np.asarray(np.linalg.lstsq(columns, roots, rcond=None)[0], dtype=np.float64)
 
 
 def starts(n: Array, x: Array, weights: Array) -> list[tuple[float, ...]]:
     rate = float(np.max(x / n))
-    found = [(rate, 0.0), (rate, 0.1), (float(np.mean(x)), 1.0)]
+    found: list[tuple[float, ...]] = [(rate, 0.0), (rate, 0.1), (float(np.mean(x)), 1.0)]
     at_zero, slope = linearised(n, x, weights, 2)
     if at_zero + slope > 0:
         found.append((1 / (at_zero + slope), slope / (at_zero + slope)))

@@ -10,7 +10,7 @@ import numpy as np
 from models.laws import amdahl
 from models.laws._law import Array, Constant, Form, Law, Turning
 
-POLE = 1e-6  # speed-up over linear, 1/POLE, from which the curve is taken to have a pole
+POLE = 0.01  # least denominator; a curve that passes 100 times the linear one is taken to have a pole
 
 
 def _load(n: Any, sigma: Any, kappa: Any) -> Any:
@@ -18,7 +18,7 @@ def _load(n: Any, sigma: Any, kappa: Any) -> Any:
 
 
 def curve(n: Any, gamma: Any, sigma: Any, kappa: Any) -> Any:
-    """Throughput at N, 1/s: γN / (1 + σ(N − 1) + κN(N − 1)) (Gunther 2007, eq. 4.32); infinite past a pole.
+    """Throughput at N, 1/s: γN / (1 + σ(N − 1) + κN(N − 1)) (Gunther 2007, ch. 4); infinite past a pole.
 
     There is a pole only where σ < 0, as super-linear data make it, and never among the data.
     """
@@ -34,7 +34,7 @@ def slopes(n: Any, gamma: Any, sigma: Any, kappa: Any) -> tuple[Any, Any, Any]:
 
 
 def valid(low: float, high: float, gamma: Any, sigma: Any, kappa: Any) -> Any:
-    """Whether there is no pole from `low` to `high`, by the least value there of the denominator, a parabola."""
+    """Whether there is no pole from `low` to `high`: by the least denominator there, which is a parabola."""
     with np.errstate(divide="ignore", invalid="ignore"):
         vertex = np.where(kappa > 0, (kappa - sigma) / (2 * kappa), low)
     least = np.minimum(_load(np.clip(vertex, low, high), sigma, kappa), _load(high, sigma, kappa))
@@ -54,15 +54,15 @@ def starts(n: Array, x: Array, weights: Array) -> list[tuple[float, ...]]:
 
 
 def peak(gamma: float, sigma: float, kappa: float) -> float:
-    """N* = √((1 − σ)/κ) (Gunther 2007, eq. 4.33); infinite without coherency, or where a pole comes before it."""
+    """N* = √((1 − σ)/κ) (Gunther 2007, ch. 4); infinite without coherency, or where a pole comes first."""
     if kappa <= 0:
         return math.inf
     place = math.sqrt(max(1 - sigma, 0.0) / kappa)
     return place if place <= 1 or valid(1.0, place, gamma, sigma, kappa) else math.inf
 
 
-# The turning form: 1 − σ = r cos φ and κ = r sin φ, so that N* = √(cot φ) whatever r and γ. The angle takes in
-# both ends: 0 for no peak at all, π/2 for throughput that falls from the start (σ = 1).
+# The turning form: 1 − σ = r cos φ and κ = r sin φ, so that N* = √(cot φ) whatever r and γ. The angle takes
+# in both ends: 0 for no peak at all, π/2 for throughput that falls from the start (σ = 1).
 
 
 def _untwisted(r: Any, angle: Any) -> tuple[Any, Any]:
@@ -108,7 +108,11 @@ LAW = Law(
     peak=peak,
     turning=Turning(
         form=Form(
-            constants=(Constant("gamma", "1/s"), Constant("r", "1"), Constant("angle", "1", 0.0, math.pi / 2)),
+            constants=(
+                Constant("gamma", "1/s"),
+                Constant("r", "1"),
+                Constant("angle", "1", 0.0, math.pi / 2),
+            ),
             curve=_turning_curve,
             slopes=_turning_slopes,
             valid=_turning_valid,

@@ -52,7 +52,7 @@ struct load_result {
     /* clipped to the window, summed over clients, ns: they add up to clients × window */
     int64_t think_ns, response_ns, generator_ns, connecting_ns;
     struct load_errors errors;              /* in the window */
-    struct load_errors errors_outside;      /* before it */
+    struct load_errors errors_outside;      /* before it, or after it in a service with a ledger */
     uint64_t operations;                    /* how many rows of `histogram` are in use */
     struct histogram *histogram;            /* response times of replies completed inside the window, by operation */
     uint64_t bin_count[LOAD_BINS];          /* replies by twentieth of the window */

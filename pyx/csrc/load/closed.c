@@ -161,11 +161,15 @@ static void dial(struct closed *load, struct client *client, int64_t now) {
     client->writing = 1;
 }
 
-/* Ends the connection after a failure and connects anew after a moment. */
+/* Ends the connection after a failure and connects anew after a moment: that of the request already planned if the
+ * client was thinking, as each client has one timer at most. */
 static void fail(struct closed *load, struct client *client, int rc, int64_t now) {
+    int planned = client->state == THINKING;
     count_error(load, rc, now);
     hang_up(load, client);
     change(load, client, CONNECTING, now);
+    if (planned)
+        return;
     client->due = now + RETRY_NS;
     timers_add(&load->timers, client->due, client);
 }
@@ -341,12 +345,19 @@ static void expire(struct closed *load, int64_t now) {
             ask(load, client);
         }
     }
+}
+
+/* Gives up requests and connections that have taken longer than the time-out. */
+static void give_up(struct closed *load, int64_t now) {
     if (now < load->next_scan)
         return;
     load->next_scan = now + SCAN_NS;
-    for (size_t i = 0; i < load->count; i++)
-        if (load->clients[i].state == RESPONSE && now - load->clients[i].since > load->timeout_ns)
-            fail(load, &load->clients[i], -ETIMEDOUT, now);
+    for (size_t i = 0; i < load->count; i++) {
+        struct client *client = &load->clients[i];
+        int waits = client->state == RESPONSE || (client->state == CONNECTING && client->fd >= 0);
+        if (waits && now - client->since > load->timeout_ns)
+            fail(load, client, -ETIMEDOUT, now);
+    }
 }
 
 /* One turn of the loop. 0, or -ECANCELED when stopped. */
@@ -365,7 +376,9 @@ static int poll_once(struct closed *load, int64_t until) {
             return -ECANCELED;
         handle(load, &events[i]);
     }
-    expire(load, clock_now());
+    now = clock_now();
+    expire(load, now);
+    give_up(load, now);
     return 0;
 }
 
@@ -457,9 +470,9 @@ static int drive(struct closed *load, struct load_result *result, char *message,
         rc = poll_once(load, load->end);
     if (!rc)
         sample(load, &result->end);
-    collect(load, result);
     if (!rc && load->env.service->ledger)
         drain(load);
+    collect(load, result);
     return rc;
 }
 

@@ -1,0 +1,329 @@
+"""One CPU of the simulated machine with its run queue, and the threads that run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import simpy
+from simpy.events import NORMAL, Event
+
+if TYPE_CHECKING:
+    from models.des.machine import Machine
+
+Program = Generator[Event, Any, None]
+NEVER = float("inf")
+# Virtual times are sums of many small ones: two that differ by less than this are equal, s.
+ROUNDING = 1e-12
+
+
+class Timer(Event):
+    """A call at a moment of simulated time."""
+
+    __slots__ = ("token",)
+
+    def __init__(
+        self, env: simpy.Environment, delay: float, call: Callable[[Timer], object], token: int
+    ) -> None:
+        self.env, self.callbacks, self.token = env, [call], token  # type: ignore[list-item]
+        self._ok, self._value = True, None
+        env.schedule(self, NORMAL, delay)
+
+
+class _Done(Event):
+    """The end of what a thread does, which its CPU fires at once, without a place in SimPy's queue. Used again and again."""
+
+    def arm(self) -> _Done:
+        self._ok, self._value, self.callbacks = True, None, []
+        return self
+
+    def fire(self) -> None:
+        callbacks, self.callbacks = self.callbacks, None  # type: ignore[assignment]
+        for callback in callbacks:
+            callback(self)
+
+
+class Thread:
+    """A thread of the modelled program; made by Machine.spawn.
+
+    Attributes
+    ----------
+    used, slept, switched : float, int, int
+        Processor time so far, s; times it slept; times it lost its CPU while it could have run on.
+    """
+
+    __slots__ = (
+        "cpu", "deadline", "done", "group", "lag", "last_ran", "machine", "name", "need", "slept", "spinning", "state",
+        "switched", "used", "vruntime", "wake_pending",
+    )  # fmt: skip
+
+    def __init__(self, machine: Machine, name: str, group: str, cpu: Cpu) -> None:
+        self.machine, self.name, self.group, self.cpu = machine, name, group, cpu
+        self.need = 0.0
+        self.done = _Done(machine.env)
+        self.spinning = False
+        self.state = "sleeping"
+        self.vruntime = self.deadline = self.lag = 0.0
+        self.last_ran = -1.0
+        self.used, self.slept, self.switched = 0.0, 0, 0
+        self.wake_pending = False
+
+    def begin(self, program: Callable[[Thread], Program]) -> None:
+        """Runs the program as a process as soon as the thread has a CPU for the first time."""
+
+        def start(_: Event) -> None:
+            self.machine.env.process(program(self)).callbacks.append(self._leave)
+
+        self.done.arm().callbacks.append(start)
+        self.machine.wake(self, None)
+
+    def _leave(self, _: Event | None = None) -> None:
+        """Stops being able to run: to sleep, or because the program has ended."""
+        if self.state == "running":
+            self.cpu.block()
+        else:
+            self.cpu.queue.remove(self)
+            self.cpu.part(self)
+
+    def run(self, seconds: float) -> Event:
+        """Uses so much processor time."""
+        self.need += seconds
+        if self.state == "running":
+            self.cpu.resume()
+        return self.done.arm()
+
+    def sleep(self) -> Event:
+        """Gives up the CPU until Machine.wake; a wake that came since the last sleep ends it at once."""
+        if self.wake_pending:
+            self.wake_pending = False
+            if self.state == "running":
+                self.cpu.resume()
+            return self.done.arm()
+        self.slept += 1
+        self._leave()
+        return self.done.arm()
+
+    def spin(self) -> Event:
+        """Burns the CPU until Machine.release; the thread can be preempted and goes on burning afterwards."""
+        self.spinning = True
+        self.need = NEVER
+        if self.state == "running":
+            self.cpu.resume()
+        return self.done.arm()
+
+
+class Cpu:
+    """One processor and its run queue.
+
+    Attributes
+    ----------
+    queue : list of Thread
+        Threads that could run here.
+    owing : list of Thread
+        Threads that sleep but have had more than their share, and still count in the average.
+    balanced : float
+        When it last gave a thread away to even out the load, s.
+    """
+
+    __slots__ = (
+        "balanced", "current", "index", "machine", "owing", "queue", "started", "ticking", "token", "virtual",
+    )  # fmt: skip
+
+    def __init__(self, machine: Machine, index: int) -> None:
+        self.machine, self.index = machine, index
+        self.current: Thread | None = None
+        self.queue: list[Thread] = []
+        self.owing: list[Thread] = []
+        self.started = self.balanced = 0.0
+        self.token = 0
+        self.ticking = False
+        self.virtual = 0.0
+
+    @property
+    def load(self) -> int:
+        """Threads that run or could."""
+        return len(self.queue) + (self.current is not None)
+
+    @property
+    def free(self) -> bool:
+        """Nobody runs here or could."""
+        return self.current is None and not self.queue
+
+    def average(self) -> float:
+        """Mean virtual time of the threads that count here; of the last one when there is none."""
+        queue, owing, current = self.queue, self.owing, self.current
+        total, count = 0.0, len(queue) + len(owing)
+        if current is not None:
+            total, count = current.vruntime, count + 1
+        for thread in queue:
+            total += thread.vruntime
+        for thread in owing:
+            total += thread.vruntime
+        return total / count if count else self.virtual
+
+    def charge(self) -> None:
+        """Brings the current thread's accounts up to now."""
+        thread, now = self.current, self.machine.env.now
+        ran = now - self.started
+        if thread is None or ran <= 0:
+            return
+        thread.used += ran
+        thread.vruntime += ran
+        thread.need -= ran
+        self.started = now
+
+    def resume(self) -> None:
+        """Lets the current thread go on with what it needs."""
+        thread, env = self.current, self.machine.env
+        assert thread is not None
+        self.started = env.now
+        self.token += 1
+        need = thread.need
+        if need != NEVER:
+            Timer(env, need if need > 0 else 0.0, self.finished, self.token)
+
+    def finished(self, timer: Timer) -> None:
+        """The current thread has had what it needed, unless the CPU has changed hands since the timer was set."""
+        if timer.token != self.token:
+            return
+        thread, now = self.current, self.machine.env.now
+        assert thread is not None
+        ran = now - self.started
+        self.started = now
+        thread.used += ran
+        thread.vruntime += ran
+        thread.need = 0.0
+        thread.done.fire()
+
+    def block(self) -> None:
+        """Takes the current thread off the CPU; another is picked, pulled, or the CPU goes idle."""
+        self.charge()
+        thread = self.current
+        assert thread is not None
+        self.current = None
+        self.token += 1
+        self.part(thread)
+        if not self.queue:
+            self.machine.pull(self)
+        self.pick()
+
+    def part(self, thread: Thread) -> None:
+        """A thread goes to sleep: what it is owed is kept, what it owes keeps it in the average."""
+        others = len(self.queue) + len(self.owing) + (self.current is not None)
+        average = (self.average() * others + thread.vruntime) / (others + 1) if others else thread.vruntime
+        limit = self.machine.lag_limit
+        thread.lag = max(-limit, min(limit, average - thread.vruntime))
+        thread.state = "sleeping"
+        thread.need = 0.0
+        thread.last_ran = self.machine.env.now
+        self.virtual = average
+        if thread.lag < 0 and others:
+            self.owing.append(thread)
+
+    def settle(self, average: float) -> None:
+        """Lets go of sleepers that the others have caught up with; of all of them when nobody else is left."""
+        alone = self.free
+        for thread in [t for t in self.owing if alone or t.vruntime <= average]:
+            self.owing.remove(thread)
+            thread.lag = 0.0
+
+    def pick(self) -> None:
+        """Gives the free CPU to the eligible thread with the earliest deadline, if there is one."""
+        if self.owing:
+            self.virtual = self.average()
+            self.settle(self.virtual)
+        if not self.queue:
+            return
+        chosen = self.best(self.average()) if len(self.queue) > 1 else self.queue[0]
+        self.queue.remove(chosen)
+        self.dispatch(chosen)
+
+    def best(self, average: float) -> Thread:
+        """Of the queue, the eligible thread with the earliest deadline."""
+        if len(self.queue) == 1:
+            return self.queue[0]
+        limit = average + ROUNDING
+        eligible = [t for t in self.queue if t.vruntime <= limit]
+        return min(eligible or self.queue, key=_deadline)
+
+    def dispatch(self, thread: Thread) -> None:
+        machine = self.machine
+        self.current = thread
+        thread.cpu = self
+        thread.state = "running"
+        thread.need += machine.prices.switch
+        if thread.vruntime >= thread.deadline:
+            thread.deadline = thread.vruntime + machine.scheduler.base_slice
+        self.resume()
+        if thread in machine.on_dispatch:
+            machine.on_dispatch[thread]()
+
+    def enqueue(self, thread: Thread) -> None:
+        """A thread becomes runnable here while another runs, and takes the CPU if that one has had its share."""
+        thread.state = "queued"
+        thread.cpu = self
+        self.queue.append(thread)
+        if not self.ticking:
+            self.tick_on()
+        if self.current is None:
+            return
+        self.charge()
+        if self._successor(self.current) is thread:
+            self.preempt(thread)
+
+    def _successor(self, thread: Thread) -> Thread | None:
+        """Who should run instead of the current thread, if that has had more than its share or has used up its slice."""
+        average = self.average()
+        if self.owing:
+            self.settle(average)
+            average = self.average()
+        beyond = thread.vruntime > average + ROUNDING
+        if thread.vruntime >= thread.deadline:
+            thread.deadline = thread.vruntime + self.machine.scheduler.base_slice
+        elif not beyond:
+            return None
+        best = self.best(average)
+        return best if beyond or best.deadline <= thread.deadline + ROUNDING else None
+
+    def preempt(self, successor: Thread) -> None:
+        """Puts the current thread back into the queue in favour of another."""
+        machine, thread = self.machine, self.current
+        assert thread is not None
+        thread.switched += 1
+        thread.state = "queued"
+        thread.last_ran = machine.env.now
+        if thread in machine.on_preempt:
+            machine.on_preempt[thread]()
+        self.current = None
+        self.token += 1
+        self.queue.remove(successor)
+        self.queue.append(thread)
+        self.dispatch(successor)
+
+    def tick_on(self) -> None:
+        """Starts the timer tick, which is simulated only while somebody waits for this CPU.
+
+        The ticks of all CPUs fall together, as they do unless the kernel is told to skew them.
+        """
+        self.ticking = True
+        machine = self.machine
+        tick = machine.scheduler.tick
+        Timer(machine.env, tick - machine.env.now % tick, self._tick, 0)
+
+    def _tick(self, _: Timer) -> None:
+        if not self.queue:
+            self.ticking = False
+            return
+        machine = self.machine
+        Timer(machine.env, machine.scheduler.tick, self._tick, 0)
+        machine.balance(self)
+        if not self.queue or self.current is None:
+            return
+        self.charge()
+        successor = self._successor(self.current)
+        if successor is not None:
+            self.preempt(successor)
+
+
+def _deadline(thread: Thread) -> float:
+    return thread.deadline

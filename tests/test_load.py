@@ -1,0 +1,305 @@
+"""The closed load: its accounts of time, distributions and histogram, what it makes of a faulty server."""
+
+import collections
+import math
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+import trials
+import wire
+from hypothesis import given
+from hypothesis import strategies as st
+from pyx.load import Load, LoadError, bucket_bounds, bucket_of
+
+from models import quantiles
+from pyx.server import Server
+
+FLOOR, WIDTH = bucket_bounds()
+LIMIT = 2**42
+DURATIONS = st.integers(0, LIMIT - 1) | st.integers(0, 5000) | st.integers(0, 41).map(lambda bits: 2**bits)
+
+
+def run(port, service="synthetic", seed=1, warmup=0.0, window=0.3, **options):
+    load = Load(
+        "closed", service, {k: str(v) for k, v in options.items()}, "127.0.0.1", port, seed, warmup, window
+    )
+    return load.run()
+
+
+@pytest.mark.parametrize(
+    ("server", "options"),
+    [
+        ("select", {"clients": 1}),
+        ("select", {"clients": 40}),
+        ("sbuf", {"clients": 20, "think": 0.001}),
+        ("select", {"clients": 20, "think": 0.0005, "think_dist": "hyperexponential"}),
+        ("select", {"clients": 10, "connection": "per_request"}),
+        ("queues", {"clients": 10, "think": 1.0}),
+    ],
+)
+def test_states_of_all_clients_add_up_to_their_time(server, options):
+    kept = {k: str(v) for k, v in options.items() if k == "connection"}
+    with Server("synthetic", server, kept) as running:
+        raw = run(running.port, warmup=0.05, window=0.4, **options)
+    span = raw["planned_end"] - raw["planned_start"]
+    parts = [raw[state] for state in ("think", "response", "generator", "connecting")]
+    assert span == pytest.approx(0.4e9, abs=1)
+    assert min(parts) >= 0
+    assert sum(parts) == pytest.approx(options["clients"] * span, rel=1e-3)
+    assert trials.answered(raw) == raw["client_count"].sum() == raw["bin_count"].sum()
+    thinks, connects = "think" in options, "connection" in options
+    assert (raw["think"] > 0) == thinks and (raw["connecting"] > 0) == connects
+
+
+@pytest.mark.parametrize("dist", ["constant", "exponential"])
+def test_think_times_have_their_mean(dist):
+    with Server("synthetic", "select") as running:
+        raw = run(running.port, warmup=0.1, window=1.0, clients=50, think=0.01, think_dist=dist)
+    cycles = trials.answered(raw)
+    # Four standard errors of the mean of so many exponential times.
+    tolerance = 0.02 if dist == "constant" else 4 / math.sqrt(cycles)
+    assert raw["think"] / cycles == pytest.approx(0.01e9, rel=tolerance)
+
+
+def test_generator_time_is_little_when_there_is_time():
+    with Server("synthetic", "select") as running:
+        raw = run(running.port, warmup=0.1, window=0.5, clients=5, think=0.02)
+    assert raw["generator"] < 0.2 * raw["think"]
+
+
+@given(DURATIONS)
+def test_a_bucket_holds_its_durations_and_is_narrow(value):
+    at = bucket_of(value)
+    low, width = int(FLOOR[at]), int(WIDTH[at])
+    assert low <= value < low + width
+    assert width == 1 or width <= value / 1024
+
+
+def test_buckets_cover_everything_without_gap_or_overlap():
+    assert FLOOR[0] == 0
+    assert np.array_equal(FLOOR[1:], FLOOR[:-1] + WIDTH[:-1])
+    assert FLOOR[-1] + WIDTH[-1] == LIMIT
+    assert bucket_of(LIMIT) == bucket_of(2**63) == len(FLOOR) - 1
+
+
+def histogram(values):
+    counts = collections.Counter(bucket_of(value) for value in values)
+    return {
+        "count": len(values),
+        "sum": sum(values),
+        "min": min(values, default=0),
+        "max": max(values, default=0),
+        "buckets": [list(row) for row in sorted(counts.items())],
+    }
+
+
+@given(st.lists(st.lists(DURATIONS, max_size=40), min_size=1, max_size=4), st.floats(0, 1))
+def test_merged_histograms_are_the_histogram_of_all(parts, q):
+    every = sorted(value for part in parts for value in part)
+    merged = quantiles.merge([histogram(part) for part in parts])
+    whole = quantiles.merge([histogram(every)])
+    assert merged.count == len(every) and merged.sum == sum(every)
+    assert np.array_equal(merged.index, whole.index) and np.array_equal(merged.counts, whole.counts)
+    if every:
+        true = every[max(1, math.ceil(q * len(every))) - 1] * 1e-9
+        assert quantiles.quantile(merged, q) == pytest.approx(true, rel=1 / 1024, abs=1e-15)
+        assert quantiles.mean(merged) == pytest.approx(sum(every) / len(every) * 1e-9)
+
+
+class Faulty:
+    """A server in Python that does to each connection what a function of its socket and number says."""
+
+    def __init__(self, behave):
+        self._behave, self._stopping = behave, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self):
+        number = 0
+        self.listener.settimeout(0.02)
+        while not self._stopping.is_set():
+            try:
+                peer, _ = self.listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            peer.settimeout(5)
+            thread = threading.Thread(target=self._serve, args=(peer, number), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+            number += 1
+
+    def _serve(self, peer, number):
+        with peer:
+            try:
+                self._behave(peer, number, self._stopping)
+            except (OSError, ConnectionError):
+                return
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(10)
+        self.listener.close()
+
+
+def asked(peer):
+    line = b""
+    while not line.endswith(b"\n"):
+        got = peer.recv(64)
+        if not got:
+            raise ConnectionError
+        line += got
+    return line
+
+
+def always(reply):
+    def behave(peer, number, stopping):
+        while asked(peer):
+            peer.sendall(reply)
+
+    return behave
+
+
+def after_one(end):
+    def behave(peer, number, stopping):
+        asked(peer)
+        peer.sendall(b"done 0\n")
+        asked(peer)
+        end(peer, stopping)
+
+    return behave
+
+
+def cut_short(peer, stopping):
+    peer.sendall(b"done")
+
+
+def stall(peer, stopping):
+    stopping.wait(5)
+
+
+FAULTS = {
+    "right": (always(b"done 0\n"), None),
+    "wrong": (always(b"gone 0\n"), "wrong"),
+    "endless": (always(b"d" * 80), "malformed"),
+    "too_much": (always(b"done 0\ndone 0\n"), "malformed"),
+    "short": (after_one(cut_short), "closed"),
+    "closes": (after_one(lambda peer, stopping: None), "closed"),
+    "resets": (after_one(lambda peer, stopping: wire.reset(peer)), "reset"),
+    "stalls": (after_one(stall), "timeout"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_counted_as_what_it_is(fault):
+    behave, kind = FAULTS[fault]
+    with Faulty(behave) as server:
+        raw = run(server.port, clients=3, timeout=0.1, window=0.4, think=0.001)
+    found = collections.Counter(raw["errors"]) + collections.Counter(raw["errors_outside"])
+    assert set(found) == ({kind} if kind else set()), found
+    if kind == "wrong":
+        assert found["wrong"] >= trials.answered(raw) > 0
+    elif kind != "malformed":
+        assert trials.answered(raw) > 0
+    span = raw["planned_end"] - raw["planned_start"]
+    parts = [raw[state] for state in ("think", "response", "generator", "connecting")]
+    assert sum(parts) == pytest.approx(3 * span, rel=1e-3)
+
+
+def test_a_server_that_goes_away_is_refused_from_then_on():
+    gone = threading.Event()
+
+    def behave(peer, number, stopping):
+        for _ in range(20):
+            asked(peer)
+            peer.sendall(b"done 0\n")
+        gone.set()
+
+    with Faulty(behave) as server:
+        closer = trials.Background(lambda: gone.wait(10) and server.listener.shutdown(socket.SHUT_RDWR))
+        raw = run(server.port, clients=1, window=0.5, think=0.0005)
+        closer.finish()
+    found = {name for name, count in raw["errors"].items() if count}
+    assert "refused" in found and found <= {"refused", "closed", "reset"}
+
+
+def test_nobody_listening_is_one_line_and_soon():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    started = time.monotonic()
+    with pytest.raises(LoadError, match=r"^only 0 of 5 clients could connect: connections are refused$"):
+        run(port, clients=5)
+    assert time.monotonic() - started < 5
+
+
+def test_stop_ends_a_run_from_another_thread():
+    with Server("synthetic", "select") as running:
+        load = Load("closed", "synthetic", {"clients": "4"}, running.host, running.port, 1, 0.0, 60.0)
+        background = trials.Background(load.run)
+        assert wire.eventually(lambda: trials.total(running, "requests") > 10)
+        load.stop()
+        with pytest.raises(LoadError, match=r"^the load was stopped$"):
+            background.finish(10)
+
+
+def requests_of(seed):
+    """What a load of one client asks a server that says yes to everything."""
+    heard = []
+
+    def behave(peer, number, stopping):
+        while line := asked(peer):
+            heard.append(line)
+            peer.sendall(b"[buy] success\n" if line.startswith(b"buy") else b"[sell] success\n")
+
+    with Faulty(behave) as server:
+        raw = run(server.port, "stock", seed=seed, clients=1, mix="buy:1,sell:1", window=0.2)
+    assert not any(raw["errors"].values())
+    return heard
+
+
+def test_the_seed_decides_what_is_asked():
+    first, again, other = requests_of(7), requests_of(7), requests_of(8)
+    common = min(map(len, (first, again, other)))
+    assert common > 20
+    assert first[:common] == again[:common] != other[:common]
+
+
+def test_the_ledger_knows_every_order_that_was_answered():
+    heard = collections.Counter()
+
+    def behave(peer, number, stopping):
+        while line := asked(peer):
+            command, identity, amount = line.split()
+            heard[command, int(identity)] += int(amount)
+            peer.sendall(b"[%s] success\n" % command)
+
+    with Faulty(behave) as server:
+        options = {"clients": "5", "mix": "buy:1,sell:1"}
+        load = Load("closed", "stock", options, "127.0.0.1", server.port, 1, 0.05, 0.2)
+        load.run()
+        ledger = load.ledger()
+        del load
+    assert len(ledger) == 20
+    for identity, bought, sold in ledger:
+        assert (bought, sold) == (heard[b"buy", identity], heard[b"sell", identity])
+
+
+def test_clients_that_think_survive_a_server_that_closes():
+    def behave(peer, number, stopping):
+        asked(peer)
+        peer.sendall(b"done 0\n")
+
+    with Faulty(behave) as server:
+        raw = run(server.port, clients=40, window=0.5, think=0.02)
+    assert {name for name, count in raw["errors"].items() if count} <= {"closed", "reset"}
+    assert trials.answered(raw) > 40

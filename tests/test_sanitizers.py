@@ -1,0 +1,229 @@
+"""The native core under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
+
+A sanitizer says what it found in a log and by its exit status; a test that only looks at replies would pass.
+So both are checked, and, on programs made to fault, that sanitizers do report here.
+"""
+
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import trials
+
+ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "build"
+FLAGS = {
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "thread": ["-fsanitize=thread"],
+}
+STATUS = 66
+
+Built = namedtuple("Built", "sanitizer executable objects")
+
+
+@pytest.fixture(scope="session")
+def builds():
+    """Both servers, built side by side; what is built already is kept by setup.py."""
+    running = {}
+    for sanitizer in FLAGS:
+        target = BUILD / f"sanitized-{sanitizer}" / "kneepoint-server"
+        words = [
+            sys.executable,
+            "setup.py",
+            "-q",
+            "build_server",
+            f"--sanitize={sanitizer}",
+            f"--output={target}",
+        ]
+        process = subprocess.Popen(
+            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        running[sanitizer] = target, process
+    found = {}
+    for sanitizer, (target, process) in running.items():
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+        objects = [
+            path for path in sorted((BUILD / f"core-{sanitizer}").rglob("*.o")) if path.name != "main.o"
+        ]
+        sources = {
+            path.relative_to(ROOT / "pyx" / "csrc").with_suffix(".o") for path in ROOT.glob("pyx/csrc/*/*.c")
+        }
+        kept = [path for path in objects if path.relative_to(BUILD / f"core-{sanitizer}") in sources]
+        found[sanitizer] = Built(sanitizer, target, kept)
+    return found
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    """Sanitizers write their reports to this folder, and nowhere else."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    common = f"log_path={folder}/report:exitcode={STATUS}"
+    monkeypatch.setenv("ASAN_OPTIONS", f"{common}:detect_leaks=1:detect_stack_use_after_return=1")
+    monkeypatch.setenv("UBSAN_OPTIONS", f"{common}:print_stacktrace=1")
+    monkeypatch.setenv("TSAN_OPTIONS", f"{common}:second_deadlock_stack=1:halt_on_error=0")
+    return folder
+
+
+def reports(folder):
+    return "\n".join(path.read_text() for path in sorted(folder.iterdir()))
+
+
+def quiet(folder):
+    assert not reports(folder), reports(folder)
+
+
+@pytest.fixture(params=list(FLAGS))
+def built(request, builds):
+    return builds[request.param]
+
+
+FAULTS = {
+    "address": """
+        #include <stdlib.h>
+        int main(void) { char *p = malloc(8); free(p); return *(volatile char *)p; }""",
+    "undefined": """
+        int main(int n, char **w) { (void)w; volatile int x = 2147483647; return x + n > 0; }""",
+    "leak": """
+        #include <stdlib.h>
+        int main(void) { void *volatile p = malloc(8); p = 0; return p != 0; }""",
+    "thread": """
+        #include <pthread.h>
+        static int x;
+        static void *add(void *a) { for (int i = 0; i < 100000; i++) x++; return a; }
+        int main(void) { pthread_t t; pthread_create(&t, 0, add, 0); add(0); return pthread_join(t, 0); }""",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_seen_in_status_and_log(fault, logs, tmp_path):
+    source, program = tmp_path / "fault.c", tmp_path / "fault"
+    source.write_text(FAULTS[fault])
+    flags = FLAGS["thread" if fault == "thread" else "address"]
+    subprocess.run(["gcc", "-g", "-O0", *flags, "-pthread", source, "-o", program], check=True)
+    ended = subprocess.run([program], timeout=60, capture_output=True, text=True, check=False)
+    if fault == "undefined":
+        # GCC's AddressSanitizer keeps the other's reports out of its log: there the status alone must do.
+        assert ended.returncode != 0 and "runtime error" in ended.stderr
+    else:
+        assert ended.returncode == STATUS and "Sanitizer" in reports(logs)
+
+
+SHORT = {
+    "select": {"lock": "readers_writers", "index": "bst"},
+    "sbuf": {"lock": "readers_writers", "index": "balanced", "workers": "4", "queue_slots": "8"},
+    "queues": {"lock": "mutex", "index": "balanced", "workers": "4", "steal": "next", "accept": "epoll"},
+}
+
+
+@pytest.mark.parametrize("server", SHORT)
+def test_stock_invariant(built, logs, server):
+    trials.stock_invariant(trials.Trial("stock", server, SHORT[server], built.executable), window=0.3)
+    quiet(logs)
+
+
+@pytest.mark.parametrize(("wait", "accept"), [("block", "thread"), ("block", "epoll"), ("spin", "thread")])
+def test_tasks_are_run_once(built, logs, wait, accept):
+    options = {"workers": "4", "chunk": "1", "steal": "next", "wait": wait, "accept": accept}
+    tasks = 4000 if wait == "spin" else 20_000
+    trials.tasks_add_up(trials.Trial("prime", "queues", options, built.executable), tasks, array=100)
+    quiet(logs)
+
+
+STOPS = [
+    ("stock", "select", {}),
+    ("stock", "sbuf", {}),
+    ("stock", "sbuf", {"hold": "connection"}),
+    ("prime", "queues", {"steal": "next", "chunk": "5"}),
+    ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "epoll"}),
+    ("synthetic", "queues", {"connection": "per_request"}),
+]
+
+
+@pytest.mark.parametrize(("service", "server", "options"), STOPS)
+def test_stops_under_load(built, logs, service, server, options):
+    trials.stops_under_load(trials.Trial(service, server, options, built.executable))
+    quiet(logs)
+
+
+def link(built, name, folder):
+    """A program of tests/native over the sanitized core."""
+    program = folder / name
+    source = ROOT / "tests" / "native" / f"{name}.c"
+    words = [
+        "gcc",
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-UNDEBUG",
+        *FLAGS[built.sanitizer],
+        "-pthread",
+    ]
+    words += ["-I", ROOT / "pyx" / "csrc", source, *built.objects, "-lm", "-o", program]
+    subprocess.run([str(word) for word in words], check=True)
+    return program
+
+
+def run_program(words):
+    ended = subprocess.run(
+        [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        env=os.environ,
+        check=False,
+    )
+    assert ended.returncode == 0, f"status {ended.returncode}: {ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def test_services_answer_their_own_clients(built, logs, tmp_path):
+    output = run_program([link(built, "service_loop", tmp_path), "rounds=20"])
+    assert int(output.split()[0]) > 1000
+    quiet(logs)
+
+
+@pytest.mark.parametrize("program", ["service_replies", "service_clients"])
+def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    output = run_program([link(builds["address"], program, tmp_path), folder])
+    assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 50
+    quiet(logs)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("index", ["bst", "balanced"])
+@pytest.mark.parametrize("lock", ["readers_writers", "mutex", "global"])
+@pytest.mark.parametrize("server", SHORT)
+def test_stock_invariant_for_every_lock_and_index(built, logs, server, lock, index):
+    options = {**SHORT[server], "lock": lock, "index": index}
+    trials.stock_invariant(trials.Trial("stock", server, options, built.executable), window=3.0)
+    quiet(logs)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("accept", ["thread", "epoll"])
+@pytest.mark.parametrize("wait", ["block", "spin"])
+def test_ten_million_tasks(built, logs, wait, accept):
+    options = {"workers": "4", "chunk": "1", "steal": "next", "wait": wait, "accept": accept, "bits": "8"}
+    found = trials.tasks_add_up(
+        trials.Trial("prime", "queues", options, built.executable), 10_000_000, array=5000
+    )
+    assert found["steals"] > 0
+    quiet(logs)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_services_answer_their_own_clients_for_long(built, logs, tmp_path):
+    run_program([link(built, "service_loop", tmp_path), "rounds=2000"])
+    quiet(logs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import ClassVar
 
 from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -12,7 +13,10 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).parent
 CSRC = ROOT / "pyx" / "csrc"
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wshadow", "-pthread", "-fPIC"]
-SANITIZERS = {"address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], "thread": ["-fsanitize=thread"]}
+SANITIZERS = {
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "thread": ["-fsanitize=thread"],
+}
 
 
 def core_sources() -> list[Path]:
@@ -28,7 +32,9 @@ def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str
         target = (folder / source.relative_to(CSRC)).with_suffix(".o")
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, headers):
-            subprocess.check_call([*compiler.compiler[:1], *FLAGS, *flags, "-c", str(source), "-o", str(target)])
+            subprocess.check_call(
+                [*compiler.compiler[:1], *FLAGS, *flags, "-c", str(source), "-o", str(target)]
+            )
         objects.append(str(target))
     return objects
 
@@ -61,7 +67,10 @@ class BuildNative(build_ext):
 class BuildServer(Command):
     """A kneepoint-server with a sanitizer, for the tests: build_server --sanitize=thread --output=build/tsan/server."""
 
-    user_options = [("sanitize=", None, "address or thread"), ("output=", None, "path of the executable")]
+    user_options: ClassVar = [
+        ("sanitize=", None, "address or thread"),
+        ("output=", None, "path of the executable"),
+    ]
 
     def initialize_options(self) -> None:
         self.sanitize = None
@@ -69,7 +78,9 @@ class BuildServer(Command):
 
     def finalize_options(self) -> None:
         if self.sanitize not in SANITIZERS or not self.output:
-            raise SystemExit(f"build_server: --sanitize must be one of {', '.join(SANITIZERS)}, and --output a path")
+            raise SystemExit(
+                f"build_server: --sanitize must be one of {', '.join(SANITIZERS)}, and --output a path"
+            )
 
     def run(self) -> None:
         from setuptools._distutils.ccompiler import new_compiler
@@ -87,7 +98,9 @@ def extensions() -> list[Extension]:
     from Cython.Build import cythonize
 
     modules = [
-        Extension(f"pyx.{path.stem}", [str(path.relative_to(ROOT))], include_dirs=["pyx/csrc"], libraries=["m"])
+        Extension(
+            f"pyx.{path.stem}", [str(path.relative_to(ROOT))], include_dirs=["pyx/csrc"], libraries=["m"]
+        )
         for path in sorted((ROOT / "pyx").glob("*.pyx"))
     ]
     directives = {"language_level": 3, "show_performance_hints": False}

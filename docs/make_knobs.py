@@ -35,7 +35,8 @@ def _table(name: str, summary: str, knobs: list[dict[str, object]]) -> str:
     if knobs:
         lines += ["| knob | default | allowed | unit | what |", "|---|---|---|---|---|"]
         lines += [
-            f"| `{k['name']}` | {_cell(k['default'])} | {_cell(k['allowed'])} | {k['unit']} | {_cell(k['help'])} |" for k in knobs
+            f"| `{k['name']}` | {_cell(k['default'])} | {_cell(k['allowed'])} | {k['unit']} | {_cell(k['help'])} |"
+            for k in knobs
         ]
         lines.append("")
     return "\n".join(lines)

@@ -38,7 +38,9 @@ def answer(results: Mapping[str, Mapping[str, Any]]) -> str:
         lines += [_peak(results["published"]), _below_one(published)]
     for value in sorted(spin.keys() & block.keys()):
         ratio = block[value][0] / spin[value][0]
-        lines.append(f"- at {value:g} workers, waits that give up the CPU serve {ratio:.1f} times as many requests")
+        lines.append(
+            f"- at {value:g} workers, waits that give up the CPU serve {ratio:.1f} times as many requests"
+        )
     for wait in ("spin", "block"):
         one = series(results["waits"], wait=wait)
         if one is not None:
@@ -48,7 +50,9 @@ def answer(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _peak(document: Mapping[str, Any]) -> str:
     members = document["series"][0]["peak"]["set"]
-    verdict = UNDECIDED if 3 in members and len(members) > 1 else CONFIRMED if members == [3] else CONTRADICTED
+    verdict = (
+        UNDECIDED if 3 in members and len(members) > 1 else CONFIRMED if members == [3] else CONTRADICTED
+    )
     names = ", ".join(f"{member:g}" for member in members)
     return claim("throughput peaks at 3 workers", verdict, f"Here the highest is in {{{names}}} (95 %).")
 
@@ -58,5 +62,7 @@ def _below_one(published: Mapping[float, tuple[float, float, float]]) -> str:
     verdict = above(published[min(published)], published[most])
     ratio = published[most][0] / published[min(published)][0]
     return claim(
-        "with many workers throughput is below one worker's", verdict, f"{most:g} workers reach {ratio:.2f} of one's."
+        "with many workers throughput is below one worker's",
+        verdict,
+        f"{most:g} workers reach {ratio:.2f} of one's.",
     )

@@ -29,7 +29,9 @@ def answer(results: Mapping[str, Mapping[str, Any]]) -> str:
     for clients in (c for c in both if c >= 10):
         ratio = sbuf[clients][0] / select[clients][0]
         verdict = above(sbuf[clients], select[clients])
-        lines.append(claim(f"threads beat select at {clients:g} clients", verdict, f"sbuf / select = {ratio:.2f}."))
+        lines.append(
+            claim(f"threads beat select at {clients:g} clients", verdict, f"sbuf / select = {ratio:.2f}.")
+        )
     for name in ("select", "sbuf"):
         lines.append(f"- {name}: {results[name]['series'][0]['explanation']['text']}")
     return "\n".join(lines)

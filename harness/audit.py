@@ -76,7 +76,11 @@ def _orders(scenario: Scenario, records: Records, measured: Metrics) -> float:
             if not histogram["count"]:
                 continue
             merged = quantiles.merge([histogram])
-            ladder = [merged.min * 1e-9, *(quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99)), merged.max * 1e-9]
+            ladder = [
+                merged.min * 1e-9,
+                *(quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99)),
+                merged.max * 1e-9,
+            ]
             wrong += ladder != sorted(ladder)
             wrong += not ladder[0] <= quantiles.mean(merged) <= ladder[-1]
             wrong += int(merged.counts.sum()) != merged.count
@@ -128,7 +132,11 @@ def _number(value: float | None) -> float:
 
 def _findings(records: Records, measured: Metrics) -> list[Finding]:
     use, found = measured.utilisation, []
-    for name, resource in (("load_limited", "load_thread"), ("cpu_limited", "cpu"), ("worker_limited", "worker")):
+    for name, resource in (
+        ("load_limited", "load_thread"),
+        ("cpu_limited", "cpu"),
+        ("worker_limited", "worker"),
+    ):
         if _number(use.get(resource)) > FINDINGS[name]:
             found.append(Finding(name, use[resource], "of capacity"))
     lock = _number(measured.counters.get("lock_wait")) / max(_number(measured.response.value), 1e-12)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import ladder, measuring
+from harness import idling, ladder, measuring
 from models.costs import Cost, Costs, Demand, demand_key
 from models.scenario import Scenario
 from pyx import bench
@@ -61,7 +61,9 @@ def costs(progress: Progress | None = None, refresh: bool = False) -> Costs:
     return fresh
 
 
-def costs_for(scenarios: Iterable[Scenario], progress: Progress | None = None, refresh: bool = False) -> Costs:
+def costs_for(
+    scenarios: Iterable[Scenario], progress: Progress | None = None, refresh: bool = False
+) -> Costs:
     """The costs of this machine with the demands of these scenarios in them, measured where they are missing."""
     known = costs(progress, refresh)
     missing = {demand_key(s): s for s in scenarios if demand_key(s) not in known.demands}
@@ -155,7 +157,9 @@ def measure(progress: Progress | None = None) -> Costs:
     try:
         table, quality = ladder.solve(readings, probes)
     except ladder.Singular as error:
-        raise CalibrationError(f"the ladder does not identify the costs ({error}); run calibrate again") from error
+        raise CalibrationError(
+            f"the ladder does not identify the costs ({error}); run calibrate again"
+        ) from error
     provenance: dict[str, Any] = {
         "yardstick": min(speed, yardstick()),
         "started": started,
@@ -166,7 +170,8 @@ def measure(progress: Progress | None = None) -> Costs:
         "null": statistics.median(reading.throughput for reading in readings[NULL]),
         "neighbours": statistics.median(r.neighbours for several in readings.values() for r in several),
     }
-    return Costs(len(os.sched_getaffinity(0)), table, stayed > 0.2, {}, quality, provenance)
+    fresh = Costs(len(os.sched_getaffinity(0)), table, stayed > 0.2, 0.0, {}, quality, provenance)
+    return idling.with_pull(fresh, readings)
 
 
 def _reading(rung: ladder.Rung, seed: int, patient: bool) -> ladder.Reading:

@@ -132,7 +132,9 @@ class Probes:
         }
 
 
-def solve(readings: Mapping[Rung, Sequence[Reading]], probes: Probes) -> tuple[dict[str, Cost], dict[str, float]]:
+def solve(
+    readings: Mapping[Rung, Sequence[Reading]], probes: Probes
+) -> tuple[dict[str, Cost], dict[str, float]]:
     """The table of costs, and the quality of the fit.
 
     Parameters
@@ -148,7 +150,7 @@ def solve(readings: Mapping[Rung, Sequence[Reading]], probes: Probes) -> tuple[d
     known = {name: cost.value for name, cost in table.items()}
     rows, right = [], []
     for rung, several in readings.items():
-        for terms, value, whole in _equations(rung, _middle(several), known):
+        for terms, value, whole in _equations(rung, middle(several), known):
             rows.append([terms.get(name, 0.0) / whole for name in NAMES])
             right.append(value / whole)
     values, errors, quality = _least_squares(np.array(rows), np.array(right))
@@ -156,7 +158,9 @@ def solve(readings: Mapping[Rung, Sequence[Reading]], probes: Probes) -> tuple[d
         table[name] = Cost(v, max(v - e, 0.0), v + e, "ladder: synthetic service on select, sbuf and queues")
     cost = {name: c.value for name, c in table.items()}
     table["machine.wake_latency"] = _latency(readings[Rung("select", 1)], cost)
-    table["queues.spin_held"] = _held([r for rung, several in readings.items() if _spins(rung) for r in several])
+    table["queues.spin_held"] = _held(
+        [r for rung, several in readings.items() if _spins(rung) for r in several]
+    )
     return table, quality
 
 
@@ -164,7 +168,7 @@ def _spins(rung: Rung) -> bool:
     return ("wait", "spin") in rung.options
 
 
-def _middle(several: Sequence[Reading]) -> Reading:
+def middle(several: Sequence[Reading]) -> Reading:
     """The run with the median processor time a reply, among the half that other processes disturbed least."""
     calm = sorted(several, key=lambda r: r.neighbours)[: max(1, (len(several) + 1) // 2)]
     return sorted(calm, key=lambda r: r.server + r.load)[(len(calm) - 1) // 2]
@@ -185,7 +189,11 @@ def _equations(rung: Rung, reading: Reading, known: Mapping[str, float]) -> list
         wakes = {"machine.wake_waker": slept, "machine.wake_sleeper": sleeps}
         return [
             ({"load.event": 1.0, **wakes}, load, reading.load),
-            ({"select.event": 1.0, "machine.wake_waker": sleeps, "machine.wake_sleeper": slept}, server, reading.server),
+            (
+                {"select.event": 1.0, "machine.wake_waker": sleeps, "machine.wake_sleeper": slept},
+                server,
+                reading.server,
+            ),
         ]
     if _spins(rung):
         return []
@@ -200,7 +208,9 @@ def _busy_load(rung: Rung, reading: Reading, load: float, known: Mapping[str, fl
     return terms, load - known["machine.switch"] * reading.load_sleeps, reading.load
 
 
-def _role(reading: Reading, role: str, terms: Mapping[str, float], known_cost: float, switch: float) -> Equation:
+def _role(
+    reading: Reading, role: str, terms: Mapping[str, float], known_cost: float, switch: float
+) -> Equation:
     """A thread's processor time: its switches at the probe's price, what each sleep costs beyond, and the terms."""
     cpu, slept = reading.of(role, "cpu_ns") * 1e-9, reading.of(role, "switches")
     rest = cpu - switch * (slept + reading.of(role, "preemptions")) - known_cost
@@ -263,6 +273,8 @@ def _latency(readings: Sequence[Reading], cost: Mapping[str, float]) -> Cost:
 
 def _held(readings: Sequence[Reading]) -> Cost:
     """Share of a polling worker's turn in which it holds its queue's lock: how often a put found it held."""
-    found = [min(r.of("connection", "lock_waits") / max(r.of("worker", "tasks"), 1e-9), 1.0) for r in readings]
+    found = [
+        min(r.of("connection", "lock_waits") / max(r.of("worker", "tasks"), 1e-9), 1.0) for r in readings
+    ]
     source = "ladder: synthetic service on queues, spinning"
     return Cost(statistics.median(found), min(found), max(found), source, "share")

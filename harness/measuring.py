@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from pyx.load import Load, LoadError
 
 from harness import audit
 from harness.cell import Cell, Replicate
 from models import quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
-from pyx.load import Load, LoadError
 from pyx.server import Server, ServerError
 
 SPARE_DESCRIPTORS = 64
@@ -125,7 +125,8 @@ def _plan_descriptors(clients: int) -> None:
         return
     if need > hard:
         raise MeasureError(
-            f"clients={clients}: needs {need} descriptors, the limit is {hard} (ulimit -n); raise it or use fewer", True
+            f"clients={clients}: needs {need} descriptors, the limit is {hard} (ulimit -n); raise it or use fewer",
+            True,
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
 
@@ -160,12 +161,22 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
 
     record = {
         name: raw[name]
-        for name in ("clients", "threads", "connect", "connect_max", "think", "response", "generator", "connecting")
+        for name in (
+            "clients",
+            "threads",
+            "connect",
+            "connect_max",
+            "think",
+            "response",
+            "generator",
+            "connecting",
+        )
     }
     record |= {name: dict(raw[name]) for name in ("errors", "errors_outside")}
     record["window"] = raw["planned_end"] - raw["planned_start"]
     record["edge"] = {
-        name: difference(name) for name in ("time", "server_cpu", "load_cpu", "load_wait", "idle", "polls", "sleeps")
+        name: difference(name)
+        for name in ("time", "server_cpu", "load_cpu", "load_wait", "idle", "polls", "sleeps")
     }
     record["roles"] = {name: role(name) for name in end["roles"] if any(end["roles"][name].values())}
     record["histograms"] = {name: _sparse(histogram) for name, histogram in raw["histograms"].items()}
@@ -208,7 +219,8 @@ def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
     merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
     p50, p90, p99 = (quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99))
     means = [
-        sum(h["sum"] for h in record["histograms"].values()) / max(replies(record), 1) * 1e-9 for record in records
+        sum(h["sum"] for h in record["histograms"].values()) / max(replies(record), 1) * 1e-9
+        for record in records
     ]
     response = quantiles.mean(merged)
     spread = quantiles.interval(means)
@@ -220,7 +232,9 @@ def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
             operations[name] = (part.count / window, quantiles.mean(part))
     return Metrics(
         throughput=quantiles.interval(rates),
-        response=Estimate(response, response + spread.low - spread.value, response + spread.high - spread.value),
+        response=Estimate(
+            response, response + spread.low - spread.value, response + spread.high - spread.value
+        ),
         p50=p50,
         p90=p90,
         p99=p99,
@@ -278,8 +292,19 @@ def _counters(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "worker_wait": _role_sum(records, "wait_ns", ["worker"]) * 1e-9,
         "demand": _role_sum(records, "demand_ns") * 1e-9,
     }
-    for name in ("polls", "switches", "preemptions", "lock_waits", "spins", "steals", "steals_tried", "tasks"):
+    for name in (
+        "polls",
+        "switches",
+        "preemptions",
+        "lock_waits",
+        "spins",
+        "steals",
+        "steals_tried",
+        "tasks",
+    ):
         found[name] = _role_sum(records, name)
     found = {name: value * per for name, value in found.items()}
-    found["queue_peak"] = max((r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0)
+    found["queue_peak"] = max(
+        (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
+    )
     return found

@@ -91,10 +91,13 @@ def _score(cell: Mapping[str, Any], scenario: Scenario, naive: float) -> Score:
 
     rate = cell["measured"]["throughput"]
     predicted = cell["predicted"]["throughput"]["value"] if cell["predicted"] else None
-    fixed = {name: scenario.get(name) for name in ("wait", "workers", "clients") if scenario.get(name) is not None}
+    fixed = {
+        name: scenario.get(name) for name in ("wait", "workers", "clients") if scenario.get(name) is not None
+    }
     return Score(
         scenario,
-        f"{scenario.service} on {scenario.server}: " + " ".join(f"{name}={value}" for name, value in fixed.items()),
+        f"{scenario.service} on {scenario.server}: "
+        + " ".join(f"{name}={value}" for name, value in fixed.items()),
         rate["value"],
         real(rate["low"]),
         real(rate["high"]),

@@ -105,6 +105,8 @@ class Costs:
     cpus : int
     packs : bool
         Whether a woken thread stays on a busy CPU although another is idle (models.des.machine.Scheduler).
+    pull : float
+        How often a CPU that becomes idle takes a thread that waits elsewhere and is still hot there, 0 to 1.
     table : mapping of str to Cost
         machine.* (waking and switching), load.* (the generator), NAME.* (a server), as the models name them
         in COSTS.
@@ -119,6 +121,7 @@ class Costs:
     cpus: int
     table: Mapping[str, Cost]
     packs: bool = False
+    pull: float = 0.0
     demands: Mapping[str, Demand] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -144,6 +147,7 @@ class Costs:
         return {
             "cpus": self.cpus,
             "packs": self.packs,
+            "pull": self.pull,
             "table": {name: cost.to_json() for name, cost in self.table.items()},
             "demands": {key: demand.to_json() for key, demand in self.demands.items()},
             "quality": {name: number(value) for name, value in self.quality.items()},
@@ -156,6 +160,7 @@ class Costs:
             int(document["cpus"]),
             {name: Cost.from_json(row) for name, row in document["table"].items()},
             bool(document["packs"]),
+            float(document["pull"]),
             {key: Demand.from_json(row) for key, row in document["demands"].items()},
             {name: math.nan if value is None else value for name, value in document["quality"].items()},
             document["provenance"],

@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -54,7 +56,9 @@ figures.throughput(result)
 for cell in result["cells"]:
     options, error = cell["scenario"]["options"], cell["error"]
     if error is not None:
-        print(f"{options['wait']:5} {options['workers']} workers: predicted / measured − 1 = {error['throughput']:+.0%}")
+        print(
+            f"{options['wait']:5} {options['workers']} workers: predicted / measured − 1 = {error['throughput']:+.0%}"
+        )
 
 # %% [markdown]
 # ## Fit
@@ -63,7 +67,9 @@ for cell in result["cells"]:
 # %%
 for series in result["series"]:
     peak = series["peak"]
-    print(f"wait={series['fixed']['wait']}: {series['law']}, highest at {peak['value']}, 95 % set {peak['set']}")
+    print(
+        f"wait={series['fixed']['wait']}: {series['law']}, highest at {peak['value']}, 95 % set {peak['set']}"
+    )
 
 # %% [markdown]
 # ## Why

@@ -14,7 +14,9 @@ from harness.registries import modules
 NAMES = sorted(modules("experiments", "SWEEPS"))
 
 
-def document(cells: list[tuple[float, float, float, dict[str, object]]], members: list[float]) -> dict[str, Any]:
+def document(
+    cells: list[tuple[float, float, float, dict[str, object]]], members: list[float]
+) -> dict[str, Any]:
     """A sweep's document with cells (x, throughput, half-width, options) and one series for each way to wait."""
     waits = list(dict.fromkeys(options.get("wait") for *_, options in cells))
     return {
@@ -28,13 +30,19 @@ def document(cells: list[tuple[float, float, float, dict[str, object]]], members
             for x, rate, half, options in cells
         ],
         "series": [
-            {"fixed": {"wait": wait}, "peak": {"value": members[0], "set": members}, "explanation": {"text": "Because."}}
+            {
+                "fixed": {"wait": wait},
+                "peak": {"value": members[0], "set": members},
+                "explanation": {"text": "Because."},
+            }
             for wait in waits
         ],
     }
 
 
-def workers(wait: str, rates: list[float], half: float = 1.0) -> list[tuple[float, float, float, dict[str, object]]]:
+def workers(
+    wait: str, rates: list[float], half: float = 1.0
+) -> list[tuple[float, float, float, dict[str, object]]]:
     return [(m, rate, half, {"wait": wait}) for m, rate in zip((1, 3, 8), rates, strict=True)]
 
 
@@ -64,7 +72,10 @@ def test_broken_cells_are_not_read() -> None:
 def test_the_peak_at_three_workers(members: list[float], verdict: str) -> None:
     rows = workers("spin", [100.0, 120.0, 50.0])
     text = prime_workers.answer(
-        {"published": document(rows, members), "waits": document(rows + workers("block", [200.0, 240.0, 250.0]), members)}
+        {
+            "published": document(rows, members),
+            "waits": document(rows + workers("block", [200.0, 240.0, 250.0]), members),
+        }
     )
     assert f"throughput peaks at 3 workers: {verdict}" in text
     assert f"below one worker's: {CONFIRMED}" in text

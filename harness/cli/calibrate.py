@@ -37,6 +37,7 @@ def command(refresh: bool, as_json: bool) -> int:
     from harness.progress import Reporting
     from harness.sweeping import shares
     from models.wording import percent
+
     with Reporting() as progress:
         costs = calibrate.costs(progress=shares(progress, "calibrating"), refresh=refresh)
     if calibrate.disturbance(costs) > calibrate.NOISY:
@@ -49,9 +50,6 @@ def command(refresh: bool, as_json: bool) -> int:
     if as_json:
         print_json(costs.to_json())
         return OK
-    rows = [
-        (name, *_cost(cost), cost.source)
-        for name, cost in sorted(costs.table.items())
-    ]
+    rows = [(name, *_cost(cost), cost.source) for name, cost in sorted(costs.table.items())]
     print("\n".join(table.lines(rows, ("cost", "value", "95 %", "source"), words=1)))
     return OK

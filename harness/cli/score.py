@@ -76,7 +76,9 @@ def command(stores: tuple[Path, ...], as_json: bool) -> int:
             f"model {summary.model:.1%}, naive bound {summary.naive:.1%}"
         )
     known = ", ".join(f"{floor:.1%}" for floor in floors if floor is not None)
-    print(f"A/A noise floor of each sweep (median difference of two measurements of one cell): {known or 'unknown'}")
+    print(
+        f"A/A noise floor of each sweep (median difference of two measurements of one cell): {known or 'unknown'}"
+    )
     return OK
 
 

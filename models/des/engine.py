@@ -31,7 +31,8 @@ class World:
         self.scenario, self.costs = scenario, costs
         self.env = simpy.Environment()
         prices = Prices(*(costs[f"machine.{name}"] for name in MACHINE_COSTS))
-        self.machine = Machine(self.env, costs.cpus, prices, Scheduler.of(costs.cpus, packs=costs.packs))
+        scheduler = Scheduler.of(costs.cpus, packs=costs.packs, pull=costs.pull)
+        self.machine = Machine(self.env, costs.cpus, prices, scheduler)
         self.connections: list[Connection] = []
         self.random = np.random.default_rng(seed)
         self._requests = self._draw(costs.demand(scenario))

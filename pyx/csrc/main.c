@@ -1,8 +1,8 @@
 /* kneepoint-server SERVICE SERVER [--host H] [--port P] [--counters FD] [--alive FD] [name=value …]
  *
- * Runs one server until SIGINT or SIGTERM, or until the pipe behind --alive closes: whoever started the server holds the
- * other end, so a server never outlives it, however it dies. Prints "listening on HOST:PORT" first. Exit status: 0
- * stopped in order, 1 the system refused something, 2 wrong arguments. */
+ * Runs one server until SIGINT or SIGTERM, or until the pipe behind --alive closes: whoever started the
+ * server holds the other end, so a server never outlives it, however it dies. Prints "listening on HOST:PORT"
+ * first. Exit status: 0 stopped in order, 1 the system refused something, 2 wrong arguments. */
 #define _GNU_SOURCE
 #include "core/host.h"
 #include "core/placement.h"
@@ -92,8 +92,9 @@ int main(int count, char **words) {
         return fail(1, "out of memory");
     if (read_arguments(count, words, &arguments, config)) {
         config_destroy(config);
-        return fail(2, "usage: kneepoint-server SERVICE SERVER [--host H] [--port P] [--counters FD] [--alive FD] "
-                       "[name=value ...]");
+        return fail(
+            2, "usage: kneepoint-server SERVICE SERVER [--host H] [--port P] [--counters FD] [--alive FD] "
+               "[name=value ...]");
     }
     sigset_t stops;
     sigemptyset(&stops);
@@ -113,8 +114,8 @@ int main(int count, char **words) {
     if (rc)
         snprintf(message, sizeof(message), "server_cpus=%.64s: not a list of this machine's CPUs", cpus);
     else
-        rc = host_start(arguments.service, arguments.server, arguments.host, (uint16_t)arguments.port, config, counters,
-                        message, sizeof(message), &host);
+        rc = host_start(arguments.service, arguments.server, arguments.host, (uint16_t)arguments.port, config,
+                        counters, message, sizeof(message), &host);
     if (rc) {
         config_destroy(config);
         return fail(rc == -EINVAL ? 2 : 1, message);

@@ -1,6 +1,7 @@
 /* A set of name=value settings, checked against knob tables.
  *
- * Functions that return int give 0 or a negated errno. Not thread-safe while being filled; read-only use is. */
+ * Functions that return int give 0 or a negated errno. Not thread-safe while being filled; read-only use is.
+ */
 #ifndef KNEEPOINT_CONFIG_H
 #define KNEEPOINT_CONFIG_H
 
@@ -28,7 +29,8 @@ double config_real(const struct config *config, const char *name);
 /* Nonzero when the value of a KNOB_CHOICE equals the word. */
 int config_is(const struct config *config, const char *name, const char *word);
 
-/* Checks one value against its knob. On -EINVAL, message (of size bytes) says in one line what is wrong and what is allowed. */
+/* Checks one value against its knob. On -EINVAL, message (of size bytes) says in one line what is wrong and
+ * what is allowed. */
 int config_check(const struct knob *knob, const char *value, char *message, size_t size);
 
 /* Number of settings, and the i-th of them. */

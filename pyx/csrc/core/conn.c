@@ -72,7 +72,8 @@ int conn_next(struct conn *conn) {
         size_t used = 0, length = buffer_length(&conn->in);
         if (!length)
             return 0;
-        int rc = conn->service->parse(conn->state, conn->session, buffer_data(&conn->in), length, &used, &conn->out);
+        int rc = conn->service->parse(conn->state, conn->session, buffer_data(&conn->in), length, &used,
+                                      &conn->out);
         buffer_consume(&conn->in, used);
         if (rc)
             return rc;
@@ -128,7 +129,8 @@ int conn_serve(struct conn *conn, int flags, struct counter_block *me) {
             conn->closing = 1;
         }
         int paused = buffer_length(&conn->out) > OUT_PAUSE, sent = conn_flush(conn, flags);
-        /* Whole requests may be left in the input, and with all output gone nothing would announce them again. */
+        /* Whole requests may be left in the input, and with all output gone nothing would announce them
+         * again. */
         if (sent <= 0 || !paused)
             return sent;
     }

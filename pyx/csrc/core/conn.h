@@ -5,7 +5,8 @@
  *     conn_fill → while conn_next says 1: { conn_run, or split and run elsewhere; conn_reply } → conn_flush
  *
  * conn_serve does all of it for a server that runs each request where it read it. One thread at a time owns a
- * connection. Functions give 0 or 1 as said, or a negated errno; after an error the owner calls conn_destroy. */
+ * connection. Functions give 0 or 1 as said, or a negated errno; after an error the owner calls conn_destroy.
+ */
 #ifndef KNEEPOINT_CONN_H
 #define KNEEPOINT_CONN_H
 
@@ -19,8 +20,8 @@ struct conn {
     const struct service_ops *service;
     void *state;
     void *session;
-    int once;        /* connection=per_request: close after the first reply */
-    void *owner;     /* for the server's own use */
+    int once;                     /* connection=per_request: close after the first reply */
+    void *owner;                  /* for the server's own use */
     struct conn *previous, *next; /* in a conn_list */
 };
 
@@ -28,9 +29,9 @@ struct conn {
 int conn_create(const struct server_env *env, int fd, struct conn **out);
 void conn_destroy(struct conn *conn);
 
-/* Reads what is there. flags: 0 to block until something is, MSG_DONTWAIT not to. 1: bytes came. 0: nothing there (only
- * with MSG_DONTWAIT). -ECONNRESET: the peer closed, in order or not. -EAGAIN: a receive time-out passed. Bytes are left
- * in the socket while a peer that does not read its replies has filled out. */
+/* Reads what is there. flags: 0 to block until something is, MSG_DONTWAIT not to. 1: bytes came. 0: nothing
+ * there (only with MSG_DONTWAIT). -ECONNRESET: the peer closed, in order or not. -EAGAIN: a receive time-out
+ * passed. Bytes are left in the socket while a peer that does not read its replies has filled out. */
 int conn_fill(struct conn *conn, int flags);
 
 /* 1: a whole request is in the session. 0: more bytes are needed. Negative: close (after a flush). */
@@ -42,12 +43,12 @@ void conn_run(struct conn *conn, struct counter_block *me);
 /* Writes the reply into out and counts the request. */
 int conn_reply(struct conn *conn, struct counter_block *me);
 
-/* Sends what is in out. 1: all sent. 0: the socket is full (only with MSG_DONTWAIT). -ECONNRESET: the connection ends,
- * because the peer is gone or because `closing` was set and all is sent. */
+/* Sends what is in out. 1: all sent. 0: the socket is full (only with MSG_DONTWAIT). -ECONNRESET: the
+ * connection ends, because the peer is gone or because `closing` was set and all is sent. */
 int conn_flush(struct conn *conn, int flags);
 
-/* Serves every whole request that the input holds and flushes. 1: ready for more. 0: output waits for the socket (only
- * with MSG_DONTWAIT). Negative: the connection has ended. */
+/* Serves every whole request that the input holds and flushes. 1: ready for more. 0: output waits for the
+ * socket (only with MSG_DONTWAIT). Negative: the connection has ended. */
 int conn_serve(struct conn *conn, int flags, struct counter_block *me);
 
 /* A set of connections, so that a stopping server can find them. Not locked. */

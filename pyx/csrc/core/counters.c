@@ -39,9 +39,10 @@ struct counter_block *counters_claim(struct counters *counters, enum counter_rol
     return block;
 }
 
-/* Not CLOCK_THREAD_CPUTIME_ID: reading it brings the scheduler's accounts up to date, and a thread that has outlived its
- * slice then loses the CPU at once instead of at the next tick. Two such readings in 4 ms halved the slices of a spinning
- * server and doubled its throughput. getrusage takes the accounts as they are, a tick old at most. */
+/* Not CLOCK_THREAD_CPUTIME_ID: reading it brings the scheduler's accounts up to date, and a thread that has
+ * outlived its slice then loses the CPU at once instead of at the next tick. Two such readings in 4 ms halved
+ * the slices of a spinning server and doubled its throughput. getrusage takes the accounts as they are, a
+ * tick old at most. */
 void counters_publish_now(struct counter_block *block, int64_t now) {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
@@ -49,7 +50,8 @@ void counters_publish_now(struct counter_block *block, int64_t now) {
                    (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
     atomic_store_explicit(&block->cpu_ns, block->base[0] + cpu, memory_order_relaxed);
     atomic_store_explicit(&block->switches, block->base[1] + (uint64_t)usage.ru_nvcsw, memory_order_relaxed);
-    atomic_store_explicit(&block->preemptions, block->base[2] + (uint64_t)usage.ru_nivcsw, memory_order_relaxed);
+    atomic_store_explicit(&block->preemptions, block->base[2] + (uint64_t)usage.ru_nivcsw,
+                          memory_order_relaxed);
     block->published = now;
 }
 

@@ -3,7 +3,8 @@
 #include <string.h>
 
 enum distribution_kind distribution_named(const char *name) {
-    static const char *const names[] = {"constant", "exponential", "two_point", "lognormal", "hyperexponential"};
+    static const char *const names[] = {"constant", "exponential", "two_point", "lognormal",
+                                        "hyperexponential"};
     int kind = 0;
     while (kind < DISTRIBUTION_COUNT && strcmp(names[kind], name))
         kind++;

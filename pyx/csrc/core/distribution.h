@@ -7,8 +7,8 @@
 enum distribution_kind {
     DISTRIBUTION_CONSTANT,
     DISTRIBUTION_EXPONENTIAL,
-    DISTRIBUTION_TWO_POINT,        /* mean/2 with probability 0.9, 5.5 × mean with 0.1: squared variation 2.25 */
-    DISTRIBUTION_LOGNORMAL,        /* squared coefficient of variation 4 */
+    DISTRIBUTION_TWO_POINT, /* mean/2 with probability 0.9, 5.5 × mean with 0.1: squared variation 2.25 */
+    DISTRIBUTION_LOGNORMAL, /* squared coefficient of variation 4 */
     DISTRIBUTION_HYPEREXPONENTIAL, /* balanced means, squared coefficient of variation 4 */
     DISTRIBUTION_COUNT,
 };

@@ -1,12 +1,13 @@
-/* Counts of durations in logarithmic buckets: relative error at most 1/1024, from 0 ns to 2^42 ns (73 minutes).
+/* Counts of durations in logarithmic buckets: relative error at most 1/1024, from 0 ns to 2^42 ns (73
+ * minutes).
  *
- * The layout is HdrHistogram's with 2048 sub-buckets (three significant digits, unit 1 ns), so histograms merge by
- * adding their counts. One writer at a time. */
+ * The layout is HdrHistogram's with 2048 sub-buckets (three significant digits, unit 1 ns), so histograms
+ * merge by adding their counts. One writer at a time. */
 #ifndef KNEEPOINT_HISTOGRAM_H
 #define KNEEPOINT_HISTOGRAM_H
 
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     HISTOGRAM_SUB_BITS = 11,

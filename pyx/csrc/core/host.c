@@ -26,8 +26,8 @@ static int check(const struct service_ops *service, const struct server_ops *ser
         for (size_t t = 0; t < 3 && !knob; t++)
             knob = knob_find(tables[t], config_name_at(config, i));
         if (!knob) {
-            snprintf(message, size, "%.64s: not a setting of service %s or server %s", config_name_at(config, i),
-                     service->name, server->name);
+            snprintf(message, size, "%.64s: not a setting of service %s or server %s",
+                     config_name_at(config, i), service->name, server->name);
             return -EINVAL;
         }
         int rc = config_check(knob, config_value_at(config, i), message, size);
@@ -69,8 +69,9 @@ no_listener:
     return rc;
 }
 
-int host_start(const char *service, const char *server, const char *address, uint16_t port, struct config *config,
-               struct counters *counters, char *message, size_t size, struct host **out) {
+int host_start(const char *service, const char *server, const char *address, uint16_t port,
+               struct config *config, struct counters *counters, char *message, size_t size,
+               struct host **out) {
     *message = 0;
     struct host *host = calloc(1, sizeof(*host));
     if (!host)

@@ -1,5 +1,5 @@
-/* One running server: a service, a server and a listening socket put together. Used by the executable and by the
- * extension's in-process servers alike. */
+/* One running server: a service, a server and a listening socket put together. Used by the executable and by
+ * the extension's in-process servers alike. */
 #ifndef KNEEPOINT_HOST_H
 #define KNEEPOINT_HOST_H
 
@@ -10,10 +10,12 @@
 
 struct host;
 
-/* Checks the settings against the knobs of both parts, fills the defaults, binds and starts. On failure message gets one
- * line: what, and what is allowed. -EINVAL means that the request was wrong, anything else that the system refused. */
-int host_start(const char *service, const char *server, const char *address, uint16_t port, struct config *config,
-               struct counters *counters, char *message, size_t size, struct host **out);
+/* Checks the settings against the knobs of both parts, fills the defaults, binds and starts. On failure
+ * message gets one line: what, and what is allowed. -EINVAL means that the request was wrong, anything else
+ * that the system refused. */
+int host_start(const char *service, const char *server, const char *address, uint16_t port,
+               struct config *config, struct counters *counters, char *message, size_t size,
+               struct host **out);
 
 uint16_t host_port(const struct host *host);
 

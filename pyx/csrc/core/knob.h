@@ -1,7 +1,8 @@
 /* A knob is one setting that a variant declares: its name, type, default, range and unit.
  *
- * Every variant (server, service, load) carries a table of its knobs, ended by a row whose name is NULL. The command line,
- * `list`, the validation of scenarios and the defaults all come from these tables, so a new knob edits one file. */
+ * Every variant (server, service, load) carries a table of its knobs, ended by a row whose name is NULL. The
+ * command line, `list`, the validation of scenarios and the defaults all come from these tables, so a new
+ * knob edits one file. */
 #ifndef KNEEPOINT_KNOB_H
 #define KNEEPOINT_KNOB_H
 

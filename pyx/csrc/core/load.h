@@ -1,8 +1,9 @@
-/* A load: who asks, how often, and what is recorded of it. It knows no server, and a service only through its client
- * side.
+/* A load: who asks, how often, and what is recorded of it. It knows no server, and a service only through its
+ * client side.
  *
- * load->create opens nothing; load->run connects every client, warms up, hands over to the window without draining,
- * samples the server at both edges of the window, and ends. It blocks; load_stop from another thread ends it early. */
+ * load->create opens nothing; load->run connects every client, warms up, hands over to the window without
+ * draining, samples the server at both edges of the window, and ends. It blocks; load_stop from another
+ * thread ends it early. */
 #ifndef KNEEPOINT_LOAD_H
 #define KNEEPOINT_LOAD_H
 
@@ -15,13 +16,13 @@
 enum { LOAD_OPERATIONS = 8, LOAD_BINS = 20, LOAD_ROLES = ROLE_COUNT };
 
 /* Failures of requests and connections, by kind. */
-#define LOAD_ERROR_LIST(X)                                                                                         \
-    X(wrong, "complete replies with a wrong content")                                                              \
-    X(malformed, "replies that cannot be understood")                                                              \
-    X(closed, "connections that the server closed before the reply was complete")                                  \
-    X(reset, "connections that were reset")                                                                        \
-    X(refused, "connections that were refused")                                                                    \
-    X(timeout, "requests without a reply within the time-out")                                                     \
+#define LOAD_ERROR_LIST(X)                                                                                   \
+    X(wrong, "complete replies with a wrong content")                                                        \
+    X(malformed, "replies that cannot be understood")                                                        \
+    X(closed, "connections that the server closed before the reply was complete")                            \
+    X(reset, "connections that were reset")                                                                  \
+    X(refused, "connections that were refused")                                                              \
+    X(timeout, "requests without a reply within the time-out")                                               \
     X(other, "other failures of the system")
 
 struct load_errors {
@@ -32,32 +33,33 @@ struct load_errors {
 
 /* What is read at one edge of the window, by the thread that drives it. */
 struct load_edge {
-    int64_t time;        /* clock_now */
-    int64_t server_cpu;  /* ns of processor time of the server process; -1 when it cannot be read */
-    int64_t load_cpu;    /* ns, all load threads */
-    int64_t load_wait;   /* ns that load threads waited for a processor (/proc/self/task/TID/schedstat); -1 unknown */
-    int64_t idle;        /* ns that all CPUs have been idle, to 10 ms; -1 unknown */
-    uint64_t polls;      /* readiness calls of the load */
-    uint64_t sleeps;     /* of them, those that slept */
+    int64_t time;       /* clock_now */
+    int64_t server_cpu; /* ns of processor time of the server process; -1 when it cannot be read */
+    int64_t load_cpu;   /* ns, all load threads */
+    int64_t load_wait;  /* ns that load threads waited for a processor (/proc/self/task/TID/schedstat); -1
+                           unknown */
+    int64_t idle;       /* ns that all CPUs have been idle, to 10 ms; -1 unknown */
+    uint64_t polls;     /* readiness calls of the load */
+    uint64_t sleeps;    /* of them, those that slept */
     uint64_t role[LOAD_ROLES][64]; /* the server's counters summed by role, in the order of COUNTER_LIST */
 };
 
 struct load_result {
     int64_t planned_start, planned_end; /* the window, clock_now */
     struct load_edge start, end;
-    uint64_t clients;      /* connected when the window began */
+    uint64_t clients; /* connected when the window began */
     uint64_t threads;
-    int64_t connect_ns;    /* sum of connect times of the initial connections */
+    int64_t connect_ns; /* sum of connect times of the initial connections */
     int64_t connect_max_ns;
     /* clipped to the window, summed over clients, ns: they add up to clients × window */
     int64_t think_ns, response_ns, generator_ns, connecting_ns;
-    struct load_errors errors;              /* in the window */
-    struct load_errors errors_outside;      /* before it, or after it in a service with a ledger */
-    uint64_t operations;                    /* how many rows of `histogram` are in use */
-    struct histogram *histogram;            /* response times of replies completed inside the window, by operation */
-    uint64_t bin_count[LOAD_BINS];          /* replies by twentieth of the window */
-    int64_t bin_response[LOAD_BINS];        /* sum of their response times, ns */
-    uint64_t *client_count;                 /* replies of each client inside the window */
+    struct load_errors errors;         /* in the window */
+    struct load_errors errors_outside; /* before it, or after it in a service with a ledger */
+    uint64_t operations;               /* how many rows of `histogram` are in use */
+    struct histogram *histogram;     /* response times of replies completed inside the window, by operation */
+    uint64_t bin_count[LOAD_BINS];   /* replies by twentieth of the window */
+    int64_t bin_response[LOAD_BINS]; /* sum of their response times, ns */
+    uint64_t *client_count;          /* replies of each client inside the window */
 };
 
 struct load_env {
@@ -66,8 +68,8 @@ struct load_env {
     struct sockaddr_in to;
     uint64_t seed;
     int64_t warmup_ns, window_ns;
-    int server_pid;              /* 0: unknown */
-    struct counters *counters;   /* NULL: unknown */
+    int server_pid;            /* 0: unknown */
+    struct counters *counters; /* NULL: unknown */
 };
 
 struct load_ops {

@@ -11,9 +11,10 @@ struct probe_ops {
     const char *summary;
     const char *unit_of_work; /* what one sample times */
     const struct knob *knobs;
-    /* Fills samples (ns for one unit of work, the mean of a batch) and sets *count to how many were made, at most
-     * `capacity`, within about budget_ns. 0 or a negated errno. */
-    int (*run)(const struct config *config, int64_t budget_ns, double *samples, size_t capacity, size_t *count);
+    /* Fills samples (ns for one unit of work, the mean of a batch) and sets *count to how many were made, at
+     * most `capacity`, within about budget_ns. 0 or a negated errno. */
+    int (*run)(const struct config *config, int64_t budget_ns, double *samples, size_t capacity,
+               size_t *count);
 };
 
 #endif

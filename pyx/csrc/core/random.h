@@ -1,4 +1,5 @@
-/* xoshiro256** seeded by splitmix64 (Blackman and Vigna, 2018, public domain algorithm). One generator, one thread. */
+/* xoshiro256** seeded by splitmix64 (Blackman and Vigna, 2018, public domain algorithm). One generator, one
+ * thread. */
 #ifndef KNEEPOINT_RANDOM_H
 #define KNEEPOINT_RANDOM_H
 

@@ -1,5 +1,5 @@
-/* Every variant found by name, without a list: each file puts a pointer to its table into a section of the program, and
- * the linker lays them side by side. */
+/* Every variant found by name, without a list: each file puts a pointer to its table into a section of the
+ * program, and the linker lays them side by side. */
 #ifndef KNEEPOINT_REGISTRY_H
 #define KNEEPOINT_REGISTRY_H
 
@@ -9,8 +9,9 @@
 struct load_ops;
 struct probe_ops;
 
-#define REGISTRY_ENTRY(kind, table)                                                                                \
-    static const struct kind##_ops *const registered_##kind __attribute__((used, section("kneepoint_" #kind))) = &table
+#define REGISTRY_ENTRY(kind, table)                                                                          \
+    static const struct kind##_ops *const registered_##kind                                                  \
+        __attribute__((used, section("kneepoint_" #kind))) = &table
 
 #define REGISTER_SERVER(table) REGISTRY_ENTRY(server, table)
 #define REGISTER_SERVICE(table) REGISTRY_ENTRY(service, table)

@@ -1,7 +1,8 @@
 /* A server: how concurrency is arranged. It knows no service.
  *
- * create checks and allocates, start brings up the threads and returns, stop ends and joins them (connections are cut
- * off), destroy frees. Each function that returns int gives 0 or a negated errno; create explains itself in message. */
+ * create checks and allocates, start brings up the threads and returns, stop ends and joins them (connections
+ * are cut off), destroy frees. Each function that returns int gives 0 or a negated errno; create explains
+ * itself in message. */
 #ifndef KNEEPOINT_SERVER_H
 #define KNEEPOINT_SERVER_H
 
@@ -10,10 +11,10 @@
 #include "service.h"
 
 struct server_env {
-    const struct config *config;         /* complete: every knob has a value */
-    const struct service_ops *service;   /* what to serve */
-    void *state;                         /* made by service->create */
-    int listener;                        /* bound, listening, non-blocking; owned by the caller */
+    const struct config *config;       /* complete: every knob has a value */
+    const struct service_ops *service; /* what to serve */
+    void *state;                       /* made by service->create */
+    int listener;                      /* bound, listening, non-blocking; owned by the caller */
     struct counters *counters;
 };
 

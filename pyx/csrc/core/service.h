@@ -1,13 +1,13 @@
 /* A service: what is asked and answered. It knows no server.
  *
- * Server side: bytes in, requests out; request in, tasks out; task in, result; results in, reply bytes out. A blocking
- * server and an event loop both just feed it. One session belongs to one connection and holds at most one request at a
- * time: parse fills it, run works on it, reply empties it. Calls on one session never overlap, except run, which may be
- * called for different tasks of one request by several threads at once.
+ * Server side: bytes in, requests out; request in, tasks out; task in, result; results in, reply bytes out. A
+ * blocking server and an event loop both just feed it. One session belongs to one connection and holds at
+ * most one request at a time: parse fills it, run works on it, reply empties it. Calls on one session never
+ * overlap, except run, which may be called for different tasks of one request by several threads at once.
  *
- * Client side: the same protocol from the other end, for the load generator: ask writes a request, answer reads and
- * checks the reply. A client (one for each load thread group) is shared read-only by its sessions, except for counters
- * that it keeps atomically.
+ * Client side: the same protocol from the other end, for the load generator: ask writes a request, answer
+ * reads and checks the reply. A client (one for each load thread group) is shared read-only by its sessions,
+ * except for counters that it keeps atomically.
  *
  * Functions that return int give a negated errno on failure. */
 #ifndef KNEEPOINT_SERVICE_H
@@ -24,7 +24,7 @@ struct service_ops {
     const char *summary;
     const struct knob *knobs;
     const char *const *operations; /* names, ended by NULL; the index is the operation's number */
-    size_t max_request;            /* bytes that a request can take: the limit of a connection's input buffer */
+    size_t max_request; /* bytes that a request can take: the limit of a connection's input buffer */
 
     /* ---- server side ---- */
     size_t session_size; /* bytes, given zeroed to open */
@@ -35,15 +35,18 @@ struct service_ops {
     int (*open)(void *service, void *session);
     void (*close)(void *service, void *session);
 
-    /* Takes bytes of the request. Sets *used to the bytes consumed; may write to out at once (an acknowledgement).
-     * 1: a request is complete. 0: more bytes are needed. Negative: the protocol is violated; what was written to out
-     * is sent and the connection closed. A bad request that the protocol can answer is complete (1), and reply says so. */
-    int (*parse)(void *service, void *session, const char *in, size_t length, size_t *used, struct buffer *out);
+    /* Takes bytes of the request. Sets *used to the bytes consumed; may write to out at once (an
+     * acknowledgement). 1: a request is complete. 0: more bytes are needed. Negative: the protocol is
+     * violated; what was written to out is sent and the connection closed. A bad request that the protocol
+     * can answer is complete (1), and reply says so. */
+    int (*parse)(void *service, void *session, const char *in, size_t length, size_t *used,
+                 struct buffer *out);
 
     /* Number of tasks (at least 1) when the complete request is cut into pieces of `chunk` units. */
     uint32_t (*split)(void *service, void *session, uint32_t chunk);
 
-    /* Does the work of one task, 0 … split()−1, of the request cut by `chunk`. `me` counts lock waits and demand. */
+    /* Does the work of one task, 0 … split()−1, of the request cut by `chunk`. `me` counts lock waits and
+     * demand. */
     void (*run)(void *service, void *session, uint32_t task, uint32_t chunk, struct counter_block *me);
 
     /* Writes the reply after all tasks ran. 0: keep the connection. 1: close it once the reply is sent. */
@@ -60,11 +63,13 @@ struct service_ops {
     int (*ask)(void *client, void *session, struct random *random, struct buffer *out);
 
     /* Takes bytes of the reply; may write to out (the second half of a request in two steps).
-     * 1: complete and right. 0: more bytes are needed. -EBADMSG: complete but wrong. -EPROTO: cannot be understood. */
-    int (*answer)(void *client, void *session, const char *in, size_t length, size_t *used, struct buffer *out);
+     * 1: complete and right. 0: more bytes are needed. -EBADMSG: complete but wrong. -EPROTO: cannot be
+     * understood. */
+    int (*answer)(void *client, void *session, const char *in, size_t length, size_t *used,
+                  struct buffer *out);
 
-    /* Facts that the client kept for a check of the whole run: up to `capacity` rows of three numbers (stock: id,
-     * bought, sold). Returns the number of rows; NULL where there are none. */
+    /* Facts that the client kept for a check of the whole run: up to `capacity` rows of three numbers (stock:
+     * id, bought, sold). Returns the number of rows; NULL where there are none. */
     size_t (*ledger)(void *client, int64_t (*rows)[3], size_t capacity);
 };
 

@@ -1,5 +1,5 @@
-/* TCP sockets as kneepoint wants them: close-on-exec, TCP_NODELAY, IPv4. Every function gives a descriptor (or 0) or a
- * negated errno. */
+/* TCP sockets as kneepoint wants them: close-on-exec, TCP_NODELAY, IPv4. Every function gives a descriptor
+ * (or 0) or a negated errno. */
 #ifndef KNEEPOINT_SOCK_H
 #define KNEEPOINT_SOCK_H
 
@@ -9,11 +9,12 @@
 /* A non-blocking listening socket. host is a dotted address; port 0 lets the system choose. */
 int sock_listen(const char *host, uint16_t port, int backlog);
 
-/* Accepts one connection as a blocking socket (each call that must not block says MSG_DONTWAIT): -EAGAIN when there is
- * none. */
+/* Accepts one connection as a blocking socket (each call that must not block says MSG_DONTWAIT): -EAGAIN when
+ * there is none. */
 int sock_accept(int listener);
 
-/* Like sock_accept, but sleeps until a connection comes, `wake` becomes readable (-ECANCELED) or an error occurs. */
+/* Like sock_accept, but sleeps until a connection comes, `wake` becomes readable (-ECANCELED) or an error
+ * occurs. */
 int sock_accept_wait(int listener, int wake);
 
 /* Starts connecting a non-blocking socket. */

@@ -1,9 +1,10 @@
 /* A closed load: N clients, each asks, waits for the reply, thinks, and asks again. One thread, epoll.
  *
- * Each client is at any moment in one of four states, and every change of state is stamped, so that the four sums add up
- * to N times the window: connecting (no usable connection), thinking, generator (the request is due, the generator has
- * not sent it yet), response (from before the send to after the read of the last byte of the reply). What is still going
- * on at the window's end is counted up to it. Replies completed inside the window are the throughput. */
+ * Each client is at any moment in one of four states, and every change of state is stamped, so that the four
+ * sums add up to N times the window: connecting (no usable connection), thinking, generator (the request is
+ * due, the generator has not sent it yet), response (from before the send to after the read of the last byte
+ * of the reply). What is still going on at the window's end is counted up to it. Replies completed inside the
+ * window are the throughput. */
 #define _GNU_SOURCE
 #include "../core/clock.h"
 #include "../core/distribution.h"
@@ -30,7 +31,8 @@ static const struct knob knobs[] = {
     {"think", KNOB_REAL, "0", "0:1000", "s", "mean time between a reply and the client's next request"},
     {"think_dist", KNOB_CHOICE, "exponential", DISTRIBUTION_WORDS, "", "distribution of the think time"},
     {"timeout", KNOB_REAL, "10", "0.001:3600", "s", "a request without a reply for so long is given up"},
-    {"load_cpus", KNOB_TEXT, "", "list of CPUs as in 0,2-3; empty: all", "", "CPUs that the generator may use"},
+    {"load_cpus", KNOB_TEXT, "", "list of CPUs as in 0,2-3; empty: all", "",
+     "CPUs that the generator may use"},
     {0},
 };
 
@@ -49,12 +51,12 @@ enum state { IDLE, CONNECTING, THINKING, GENERATOR, RESPONSE, STATES };
 struct client {
     int fd;
     enum state state;
-    int writing;    /* epoll watches for room to write */
-    int finishing;  /* connection=per_request: reply complete, waiting for the server to close */
+    int writing;   /* epoll watches for room to write */
+    int finishing; /* connection=per_request: reply complete, waiting for the server to close */
     int operation;
-    int64_t since;  /* when the state began */
-    int64_t due;    /* thinking: when the next request is planned; connecting: when to try again, or 0 */
-    int64_t sent;   /* when the request under way was sent */
+    int64_t since; /* when the state began */
+    int64_t due;   /* thinking: when the next request is planned; connecting: when to try again, or 0 */
+    int64_t sent;  /* when the request under way was sent */
     struct random random;
     struct buffer in, out;
     void *session;
@@ -161,8 +163,8 @@ static void dial(struct closed *load, struct client *client, int64_t now) {
     client->writing = 1;
 }
 
-/* Ends the connection after a failure and connects anew after a moment: that of the request already planned if the
- * client was thinking, as each client has one timer at most. */
+/* Ends the connection after a failure and connects anew after a moment: that of the request already planned
+ * if the client was thinking, as each client has one timer at most. */
 static void fail(struct closed *load, struct client *client, int rc, int64_t now) {
     int planned = client->state == THINKING;
     count_error(load, rc, now);
@@ -392,7 +394,7 @@ static int connect_all(struct closed *load, char *message, size_t size) {
             return rc;
         if (load->outside.other || load->outside.refused || clock_now() > limit) {
             snprintf(message, size, "only %zu of %zu clients could connect%s", load->connected, load->count,
-                     load->outside.other ? ": out of descriptors, local ports or memory (see ulimit -n)"
+                     load->outside.other     ? ": out of descriptors, local ports or memory (see ulimit -n)"
                      : load->outside.refused ? ": connections are refused"
                                              : " within 10 s");
             return -ECONNREFUSED;
@@ -441,7 +443,8 @@ static void collect(struct closed *load, struct load_result *result) {
     result->errors_outside = load->outside;
 }
 
-/* A ledger must know the outcome of every request that the server has seen, also of those under way at the end. */
+/* A ledger must know the outcome of every request that the server has seen, also of those under way at the
+ * end. */
 static void drain(struct closed *load) {
     int64_t limit = clock_now() + (load->timeout_ns < DRAIN_LIMIT_NS ? load->timeout_ns : DRAIN_LIMIT_NS);
     size_t waiting = 1;

@@ -36,11 +36,11 @@ void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
             continue;
         uint64_t *sum = edge->role[role];
         int k = 0;
-#define COUNTER_ADD(name, unit, kind, help)                                                                        \
-    {                                                                                                              \
-        uint64_t value = atomic_load_explicit(&block->name, memory_order_relaxed);                                 \
-        sum[k] = kind[0] == 'p' ? (value > sum[k] ? value : sum[k]) : sum[k] + value;                              \
-        k++;                                                                                                       \
+#define COUNTER_ADD(name, unit, kind, help)                                                                  \
+    {                                                                                                        \
+        uint64_t value = atomic_load_explicit(&block->name, memory_order_relaxed);                           \
+        sum[k] = kind[0] == 'p' ? (value > sum[k] ? value : sum[k]) : sum[k] + value;                        \
+        k++;                                                                                                 \
     }
         COUNTER_LIST(COUNTER_ADD)
 #undef COUNTER_ADD

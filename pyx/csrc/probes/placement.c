@@ -1,5 +1,5 @@
-/* Where the scheduler puts a woken thread: three threads wake each other in a ring, on whatever CPU they like. A sample is
- * the share of hops that stayed on the waker's CPU although another was idle. */
+/* Where the scheduler puts a woken thread: three threads wake each other in a ring, on whatever CPU they
+ * like. A sample is the share of hops that stayed on the waker's CPU although another was idle. */
 #define _GNU_SOURCE
 #include "../core/clock.h"
 #include "../core/probe.h"
@@ -47,7 +47,8 @@ static void *pass(void *argument) {
     }
 }
 
-static int run(const struct config *config, int64_t budget_ns, double *samples, size_t capacity, size_t *count) {
+static int run(const struct config *config, int64_t budget_ns, double *samples, size_t capacity,
+               size_t *count) {
     (void)config;
     struct ring ring = {.last_cpu = -1};
     struct member members[RING];

@@ -1,5 +1,5 @@
-/* One readiness call over idle descriptors and one that is ready, without sleeping: what a turn of an event loop costs
- * before any event is handled. */
+/* One readiness call over idle descriptors and one that is ready, without sleeping: what a turn of an event
+ * loop costs before any event is handled. */
 #define _GNU_SOURCE
 #include "../core/clock.h"
 #include "../core/probe.h"
@@ -67,7 +67,8 @@ static int make(struct set *set, long count) {
     return 0;
 }
 
-static int run(const struct config *config, int64_t budget_ns, double *samples, size_t capacity, size_t *count) {
+static int run(const struct config *config, int64_t budget_ns, double *samples, size_t capacity,
+               size_t *count) {
     struct set set = {.epoll = -1};
     int (*call)(struct set *) = config_is(config, "call", "select") ? call_select : call_epoll;
     int rc = make(&set, config_int(config, "descriptors"));

@@ -1,5 +1,5 @@
-/* Two threads that wake each other through futexes: on one CPU a hop is a system call and a context switch; on two idle
- * CPUs it is an interrupt to the other processor and its way out of halt. */
+/* Two threads that wake each other through futexes: on one CPU a hop is a system call and a context switch;
+ * on two idle CPUs it is an interrupt to the other processor and its way out of halt. */
 #define _GNU_SOURCE
 #include "../core/clock.h"
 #include "../core/placement.h"
@@ -52,7 +52,8 @@ static void *partner(void *argument) {
     return NULL;
 }
 
-static int run(const struct config *config, int64_t budget_ns, double *samples, size_t capacity, size_t *count) {
+static int run(const struct config *config, int64_t budget_ns, double *samples, size_t capacity,
+               size_t *count) {
     int first, second;
     if (sscanf(config_text(config, "cpus"), "%d,%d", &first, &second) != 2)
         return -EINVAL;

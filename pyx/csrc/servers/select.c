@@ -1,8 +1,8 @@
 /* One event loop by select: accepts, reads, works and writes in one thread.
  *
  * The loop thread owns every connection. stop writes to an eventfd that the loop watches, then joins it; the
- * connections are freed by the loop on its way out. A descriptor that select cannot hold is never watched: such a
- * connection is closed at once and counted as an error. */
+ * connections are freed by the loop on its way out. A descriptor that select cannot hold is never watched:
+ * such a connection is closed at once and counted as an error. */
 #include "../core/clock.h"
 #include "../core/conn.h"
 #include "../core/registry.h"

@@ -56,7 +56,8 @@ static void close_session(void *service, void *memory) {
     (void)service, (void)memory;
 }
 
-static int parse(void *service, void *memory, const char *in, size_t length, size_t *used, struct buffer *out) {
+static int parse(void *service, void *memory, const char *in, size_t length, size_t *used,
+                 struct buffer *out) {
     (void)out;
     struct synthetic *synthetic = service;
     struct session *session = memory;
@@ -132,7 +133,8 @@ static int ask(void *client, void *memory, struct random *random, struct buffer 
     return buffer_put(out, "work\n", 5);
 }
 
-static int answer(void *client, void *memory, const char *in, size_t length, size_t *used, struct buffer *out) {
+static int answer(void *client, void *memory, const char *in, size_t length, size_t *used,
+                  struct buffer *out) {
     (void)client, (void)memory, (void)out;
     const char *end = memchr(in, '\n', length);
     if (!end)

@@ -65,6 +65,7 @@ def record(scenario: Scenario, rate: float, window: float) -> dict[str, Any]:
         "bins": {"count": [count // BINS] * BINS, "response": [0] * BINS},
         "client_counts": [count // clients] * clients,
         "steal": 0.0,
+        "cpus": 2,
     }
 
 

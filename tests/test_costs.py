@@ -21,6 +21,7 @@ KNOWN = Costs(
     2,
     TABLE,
     True,
+    0.25,
     {demand_key(SCENARIO): DEMAND},
     {"condition": 8.5, "residual": math.nan},
     {"yardstick": 1e-3, "kernel": "6.1", "stayed": None},
@@ -38,14 +39,15 @@ def same(a: Cost, b: Cost) -> bool:
 def test_costs_survive_json() -> None:
     text = json.dumps(KNOWN.to_json(), allow_nan=False)
     again = Costs.from_json(json.loads(text))
-    assert (again.cpus, again.packs, again.provenance) == (KNOWN.cpus, KNOWN.packs, KNOWN.provenance)
+    assert (again.cpus, again.packs, again.pull) == (KNOWN.cpus, KNOWN.packs, KNOWN.pull)
+    assert again.provenance == KNOWN.provenance
     assert again.table.keys() == TABLE.keys() and all(same(again.table[name], TABLE[name]) for name in TABLE)
     assert again.demands == KNOWN.demands
     assert again.quality["condition"] == 8.5 and math.isnan(again.quality["residual"])
     assert json.dumps(again.to_json(), allow_nan=False) == text
 
 
-@pytest.mark.parametrize("field", ["cpus", "packs", "table", "demands", "quality", "provenance"])
+@pytest.mark.parametrize("field", ["cpus", "packs", "pull", "table", "demands", "quality", "provenance"])
 def test_a_document_that_lacks_a_part_is_not_costs(field: str) -> None:
     document = KNOWN.to_json()
     del document[field]

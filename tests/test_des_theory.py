@@ -93,7 +93,7 @@ def test_free_cpus_are_a_closed_multiserver_queue(clients: int, workers: int, ra
     demand = 1e-3
     exact = closed_multiserver(clients=clients, workers=workers, think=ratio * demand, demand=demand)
     runs = [
-        Closed(clients, workers, ratio * demand, demand, seed).measure(warm=0.1, span=5000 / exact.throughput)
+        Closed(clients, workers, ratio * demand, demand, seed).measure(warm=0.1, span=8000 / exact.throughput)
         for seed in range(16)
     ]
     for values, truth in zip(zip(*runs, strict=True), (exact.throughput, exact.response), strict=True):

@@ -15,6 +15,7 @@ from pyx.load import Load, LoadError
 
 from harness import audit
 from harness.cell import Cell, Replicate
+from harness.errors import HarnessError
 from models import quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
@@ -24,18 +25,8 @@ SPARE_DESCRIPTORS = 64
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class MeasureError(RuntimeError):
-    """A scenario could not be measured; the message is one line for the user.
-
-    Attributes
-    ----------
-    usage : bool
-        The request was wrong, rather than the system unable to serve it.
-    """
-
-    def __init__(self, message: str, usage: bool = False) -> None:
-        super().__init__(message)
-        self.usage = usage
+class MeasureError(HarnessError):
+    """A scenario could not be measured."""
 
 
 def measure(scenario: Scenario, *, reps: int = 5, window: float = 1.0, warmup: float = 0.15) -> Cell:

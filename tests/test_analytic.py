@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.analytic import closed
+from models.analytic import closed_multiserver as closed
 from models.analytic.bounds import asymptotic, naive_bound
-from models.analytic.closed import closed_multiserver
+from models.analytic.closed_multiserver import closed_multiserver
 from models.analytic.erlang import erlang_b, erlang_c, multiserver
 
 DATA = Path(__file__).parent / "data"

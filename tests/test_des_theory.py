@@ -10,7 +10,7 @@ import pytest
 import simpy
 
 from models import Scenario, ScenarioError
-from models.analytic.closed import closed_multiserver
+from models.analytic.closed_multiserver import closed_multiserver
 from models.costs import Cost, Costs, Demand, demand_key
 from models.des import engine, predict, queues
 from models.des.cpu import Program, Thread

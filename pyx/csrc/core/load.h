@@ -84,7 +84,13 @@ struct load_ops {
     void (*destroy)(void *load);
 };
 
-/* Reads everything that an edge holds except load_cpu, load_wait, polls and sleeps. */
+/* Reads everything that an edge holds of the server and the machine. */
 void load_edge_sample(const struct load_env *env, struct load_edge *edge);
+
+/* Reads what an edge holds of the calling load thread: load_cpu, load_wait and sleeps. */
+void load_edge_self(struct load_edge *edge);
+
+/* Counts a failure, given as the negated errno that says its kind. */
+void load_count_error(struct load_errors *errors, int rc);
 
 #endif

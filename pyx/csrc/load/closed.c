@@ -22,7 +22,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,35 +94,9 @@ static void change(struct closed *load, struct client *client, enum state state,
     client->since = now;
 }
 
-static struct load_errors *errors_at(struct closed *load, int64_t now) {
-    return now >= load->start && now < load->end ? &load->inside : &load->outside;
-}
-
 static void count_error(struct closed *load, int rc, int64_t now) {
-    struct load_errors *errors = errors_at(load, now);
-    switch (rc) {
-    case -EBADMSG:
-        errors->wrong++;
-        break;
-    case -EPROTO:
-        errors->malformed++;
-        break;
-    case -ENOTCONN:
-        errors->closed++;
-        break;
-    case -ECONNRESET:
-    case -EPIPE:
-        errors->reset++;
-        break;
-    case -ECONNREFUSED:
-        errors->refused++;
-        break;
-    case -ETIMEDOUT:
-        errors->timeout++;
-        break;
-    default:
-        errors->other++;
-    }
+    int inside = now >= load->start && now < load->end;
+    load_count_error(inside ? &load->inside : &load->outside, rc);
 }
 
 static void hang_up(struct closed *load, struct client *client) {
@@ -403,27 +376,10 @@ static int connect_all(struct closed *load, char *message, size_t size) {
     return 0;
 }
 
-static int64_t run_queue_wait(void) {
-    char path[64], text[128];
-    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)gettid());
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return -1;
-    long long on, waited = -1;
-    if (!fgets(text, sizeof(text), file) || sscanf(text, "%lld %lld", &on, &waited) != 2)
-        waited = -1;
-    fclose(file);
-    return waited;
-}
-
 static void sample(struct closed *load, struct load_edge *edge) {
-    struct rusage usage;
     load_edge_sample(&load->env, edge);
-    getrusage(RUSAGE_THREAD, &usage);
-    edge->load_cpu = clock_thread();
-    edge->load_wait = run_queue_wait();
+    load_edge_self(edge);
     edge->polls = load->polls;
-    edge->sleeps = (uint64_t)usage.ru_nvcsw;
 }
 
 static void collect(struct closed *load, struct load_result *result) {

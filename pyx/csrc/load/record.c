@@ -1,10 +1,12 @@
-/* What the generator reads of the server at an edge of the window. */
+/* What every load records: readings at the edges of the window, and failures by kind. */
 #define _GNU_SOURCE
 #include "../core/clock.h"
 #include "../core/load.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Idle time of all CPUs; the kernel gives it in clock ticks. */
@@ -44,5 +46,52 @@ void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
     }
         COUNTER_LIST(COUNTER_ADD)
 #undef COUNTER_ADD
+    }
+}
+
+/* ns that the calling thread has waited for a processor so far. */
+static int64_t run_queue_wait(void) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)gettid());
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -1;
+    long long waited;
+    int got = fscanf(file, "%*d %lld", &waited);
+    fclose(file);
+    return got == 1 ? waited : -1;
+}
+
+void load_edge_self(struct load_edge *edge) {
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    edge->load_cpu = clock_thread();
+    edge->load_wait = run_queue_wait();
+    edge->sleeps = (uint64_t)usage.ru_nvcsw;
+}
+
+void load_count_error(struct load_errors *errors, int rc) {
+    switch (rc) {
+    case -EBADMSG:
+        errors->wrong++;
+        break;
+    case -EPROTO:
+        errors->malformed++;
+        break;
+    case -ENOTCONN:
+        errors->closed++;
+        break;
+    case -ECONNRESET:
+    case -EPIPE:
+        errors->reset++;
+        break;
+    case -ECONNREFUSED:
+        errors->refused++;
+        break;
+    case -ETIMEDOUT:
+        errors->timeout++;
+        break;
+    default:
+        errors->other++;
     }
 }

@@ -44,9 +44,9 @@ class Knob:
         if self.type == "choice":
             if str(value) in self.allowed.split("|"):
                 return str(value)
-            raise ValueError(
-                f"{self.name}={value}: not one of {self.allowed}{offer(str(value), self.allowed.split('|'))}"
-            )
+            near = get_close_matches(str(value), self.allowed.split("|"), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"{self.name}={value}: not one of {self.allowed}{hint}")
         number = self._number(value)
         low, high = (float(bound) for bound in self.allowed.split(":"))
         if not low <= number <= high:

@@ -76,10 +76,20 @@ def t_quantile(df: int, level: float = 0.95) -> float:
 
 
 def interval(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """Mean of independent replicates with its Student interval; no interval from fewer than two."""
+    """Mean of independent replicates with its Student interval; no interval from fewer than two.
+
+    Of positive values the interval is taken in logarithms and laid about the mean, so that it never holds what cannot be,
+    such as a negative throughput.
+    """
     n = len(values)
     centre = math.fsum(values) / n
     if n < 2:
         return Estimate(centre)
-    half = t_quantile(n - 1, level) * math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (n - 1) / n)
+    positive = min(values) > 0
+    scale = [math.log(v) for v in values] if positive else list(values)
+    middle = math.fsum(scale) / n
+    half = t_quantile(n - 1, level) * math.sqrt(math.fsum((v - middle) ** 2 for v in scale) / (n - 1) / n)
+    if positive:
+        factor = math.exp(min(half, 100.0))
+        return Estimate(centre, centre / factor, centre * factor)
     return Estimate(centre, centre - half, centre + half)

@@ -11,7 +11,7 @@
 #include "../core/load.h"
 #include "../core/placement.h"
 #include "../core/registry.h"
-#include "../core/sock.h"
+#include "link.h"
 #include "timers.h"
 
 #include <errno.h>
@@ -37,9 +37,6 @@ static const struct knob knobs[] = {
 
 enum {
     EVENTS = 256,
-    READ_SIZE = 16384,
-    REQUEST_LIMIT = 8 << 20,
-    REPLY_LIMIT = 16 << 20,
     CONNECT_AT_ONCE = 256,
 };
 static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, SCAN_NS = 100000000,
@@ -48,17 +45,14 @@ static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, SCAN_N
 enum state { IDLE, CONNECTING, THINKING, GENERATOR, RESPONSE, STATES };
 
 struct client {
-    int fd;
+    struct link link;
     enum state state;
-    int writing;   /* epoll watches for room to write */
     int finishing; /* connection=per_request: reply complete, waiting for the server to close */
     int operation;
     int64_t since; /* when the state began */
     int64_t due;   /* thinking: when the next request is planned; connecting: when to try again, or 0 */
     int64_t sent;  /* when the request under way was sent */
     struct random random;
-    struct buffer in, out;
-    void *session;
     uint64_t count;
 };
 
@@ -100,40 +94,20 @@ static void count_error(struct closed *load, int rc, int64_t now) {
 }
 
 static void hang_up(struct closed *load, struct client *client) {
-    if (client->fd >= 0) {
-        close(client->fd);
-        load->env.service->client_close(load->service_client, client->session);
-    }
-    client->fd = -1;
-    client->writing = 0;
+    link_close(&client->link, &load->env, load->service_client);
     client->finishing = 0;
-    buffer_consume(&client->in, buffer_length(&client->in));
-    buffer_consume(&client->out, buffer_length(&client->out));
 }
 
 /* Begins to connect; a refusal that comes at once is tried again a little later. */
 static void dial(struct closed *load, struct client *client, int64_t now) {
     change(load, client, CONNECTING, now);
     client->due = 0;
-    int fd = sock_connect(&load->env.to);
-    int rc = fd < 0 ? fd : 0;
-    struct epoll_event event = {.events = EPOLLOUT, .data.ptr = client};
-    if (!rc && epoll_ctl(load->epoll, EPOLL_CTL_ADD, fd, &event))
-        rc = -errno;
-    if (!rc) {
-        memset(client->session, 0, load->env.service->client_session_size);
-        rc = load->env.service->client_open(load->service_client, client->session);
-    }
+    int rc = link_open(&client->link, &load->env, load->service_client);
     if (rc) {
-        if (fd >= 0)
-            close(fd);
         count_error(load, rc, now);
         client->due = now + RETRY_NS;
         timers_add(&load->timers, client->due, client);
-        return;
     }
-    client->fd = fd;
-    client->writing = 1;
 }
 
 /* Ends the connection after a failure and connects anew after a moment: that of the request already planned
@@ -149,40 +123,19 @@ static void fail(struct closed *load, struct client *client, int rc, int64_t now
     timers_add(&load->timers, client->due, client);
 }
 
-static int watch_writing(struct closed *load, struct client *client, int writing) {
-    if (client->writing == writing)
-        return 0;
-    client->writing = writing;
-    struct epoll_event event = {.events = EPOLLIN | (writing ? EPOLLOUT : 0), .data.ptr = client};
-    return epoll_ctl(load->epoll, EPOLL_CTL_MOD, client->fd, &event) ? -errno : 0;
-}
-
-static int send_out(struct closed *load, struct client *client) {
-    while (buffer_length(&client->out)) {
-        ssize_t sent = send(client->fd, buffer_data(&client->out), buffer_length(&client->out),
-                            MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno == EAGAIN)
-            return watch_writing(load, client, 1);
-        if (sent < 0 && errno != EINTR)
-            return -errno;
-        if (sent > 0)
-            buffer_consume(&client->out, (size_t)sent);
-    }
-    return watch_writing(load, client, 0);
-}
-
 static void ask(struct closed *load, struct client *client) {
     if (load->draining) {
         change(load, client, IDLE, clock_now());
         return;
     }
-    int rc = load->env.service->ask(load->service_client, client->session, &client->random, &client->out);
+    int rc = load->env.service->ask(load->service_client, client->link.session, &client->random,
+                                    &client->link.out);
     int64_t now = clock_now();
     change(load, client, RESPONSE, now);
     client->sent = now;
     client->operation = rc;
     if (rc >= 0)
-        rc = send_out(load, client);
+        rc = link_send(&client->link);
     if (rc < 0)
         fail(load, client, rc, now);
 }
@@ -219,13 +172,14 @@ static void complete(struct closed *load, struct client *client, int64_t now) {
 /* Feeds what came to the service's client side. */
 static void digest(struct closed *load, struct client *client) {
     const struct service_ops *service = load->env.service;
-    while (buffer_length(&client->in)) {
+    while (buffer_length(&client->link.in)) {
         size_t used = 0;
-        int rc = client->state != RESPONSE
-                     ? -EPROTO
-                     : service->answer(load->service_client, client->session, buffer_data(&client->in),
-                                       buffer_length(&client->in), &used, &client->out);
-        buffer_consume(&client->in, used);
+        int rc =
+            client->state != RESPONSE
+                ? -EPROTO
+                : service->answer(load->service_client, client->link.session, buffer_data(&client->link.in),
+                                  buffer_length(&client->link.in), &used, &client->link.out);
+        buffer_consume(&client->link.in, used);
         if (rc == -EBADMSG) {
             count_error(load, rc, clock_now());
             rc = 1;
@@ -235,14 +189,14 @@ static void digest(struct closed *load, struct client *client) {
             return;
         }
         if (rc == 1) {
-            if (buffer_length(&client->in)) {
+            if (buffer_length(&client->link.in)) {
                 fail(load, client, -EPROTO, clock_now());
                 return;
             }
             complete(load, client, clock_now());
             return;
         }
-        if (buffer_length(&client->out) && (rc = send_out(load, client))) {
+        if (buffer_length(&client->link.out) && (rc = link_send(&client->link))) {
             fail(load, client, rc, clock_now());
             return;
         }
@@ -252,30 +206,22 @@ static void digest(struct closed *load, struct client *client) {
 }
 
 static void receive(struct closed *load, struct client *client) {
-    if (buffer_reserve(&client->in, READ_SIZE)) {
-        fail(load, client, -EPROTO, clock_now());
-        return;
-    }
-    ssize_t got = recv(client->fd, client->in.bytes + client->in.end, READ_SIZE, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    long got = link_receive(&client->link);
+    if (got == -EAGAIN)
         return;
     if (got > 0 && !client->finishing) {
-        client->in.end += (size_t)got;
         digest(load, client);
     } else if (got == 0 && client->finishing) {
         hang_up(load, client);
         dial(load, client, clock_now());
     } else {
-        fail(load, client, got == 0 ? -ENOTCONN : got > 0 ? -EPROTO : -errno, clock_now());
+        fail(load, client, got == 0 ? -ENOTCONN : got > 0 ? -EPROTO : (int)got, clock_now());
     }
 }
 
 static void connected(struct closed *load, struct client *client) {
-    int error = 0;
-    socklen_t length = sizeof(error);
-    getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    int rc = link_opened(&client->link);
     int64_t now = clock_now();
-    int rc = error ? -error : watch_writing(load, client, 0);
     if (rc) {
         fail(load, client, rc, now);
         return;
@@ -295,7 +241,7 @@ static void connected(struct closed *load, struct client *client) {
 
 static void handle(struct closed *load, struct epoll_event *event) {
     struct client *client = event->data.ptr;
-    if (!client || client->fd < 0)
+    if (!client || client->link.fd < 0)
         return;
     if (client->state == CONNECTING && !client->finishing) {
         connected(load, client);
@@ -303,8 +249,9 @@ static void handle(struct closed *load, struct epoll_event *event) {
     }
     if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         receive(load, client);
-    if (client->fd >= 0 && client->writing && client->state == RESPONSE && event->events & EPOLLOUT) {
-        int rc = send_out(load, client);
+    if (client->link.fd >= 0 && client->link.writing && client->state == RESPONSE &&
+        event->events & EPOLLOUT) {
+        int rc = link_send(&client->link);
         if (rc)
             fail(load, client, rc, clock_now());
     }
@@ -329,7 +276,7 @@ static void give_up(struct closed *load, int64_t now) {
     load->next_scan = now + SCAN_NS;
     for (size_t i = 0; i < load->count; i++) {
         struct client *client = &load->clients[i];
-        int waits = client->state == RESPONSE || (client->state == CONNECTING && client->fd >= 0);
+        int waits = client->state == RESPONSE || (client->state == CONNECTING && client->link.fd >= 0);
         if (waits && now - client->since > load->timeout_ns)
             fail(load, client, -ETIMEDOUT, now);
     }
@@ -460,11 +407,9 @@ static void destroy(void *self) {
     struct closed *load = self;
     for (size_t i = 0; load->clients && i < load->count; i++) {
         struct client *client = &load->clients[i];
-        if (client->session)
+        if (client->link.session)
             hang_up(load, client);
-        free(client->session);
-        buffer_free(&client->in);
-        buffer_free(&client->out);
+        link_free(&client->link);
     }
     free(load->clients);
     timers_free(&load->timers);
@@ -478,18 +423,14 @@ static void destroy(void *self) {
 }
 
 static int prepare_clients(struct closed *load) {
-    size_t session = load->env.service->client_session_size;
     load->clients = calloc(load->count, sizeof(*load->clients));
     if (!load->clients)
         return -ENOMEM;
     for (size_t i = 0; i < load->count; i++) {
         struct client *client = &load->clients[i];
-        client->fd = -1;
-        client->session = calloc(1, session ? session : 1);
-        if (!client->session)
-            return -ENOMEM;
-        buffer_init(&client->in, REPLY_LIMIT);
-        buffer_init(&client->out, REQUEST_LIMIT);
+        int rc = link_init(&client->link, load->env.service, load->epoll, client);
+        if (rc)
+            return rc;
         random_seed(&client->random, load->env.seed, i);
     }
     return timers_init(&load->timers, load->count);

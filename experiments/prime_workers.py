@@ -39,7 +39,7 @@ def answer(results: Mapping[str, Mapping[str, Any]]) -> str:
     for value in sorted(spin.keys() & block.keys()):
         ratio = block[value][0] / spin[value][0]
         lines.append(
-            f"- at {value:g} workers, waits that give up the CPU serve {ratio:.1f} times as many requests"
+            f"- with workers={value:g}, waits that give up the CPU serve {ratio:.1f} times as many requests"
         )
     for wait in ("spin", "block"):
         one = series(results["waits"], wait=wait)

@@ -79,7 +79,7 @@ def test_the_peak_at_three_workers(members: list[float], verdict: str) -> None:
     )
     assert f"throughput peaks at 3 workers: {verdict}" in text
     assert f"below one worker's: {CONFIRMED}" in text
-    assert "at 8 workers, waits that give up the CPU serve 5.0 times" in text
+    assert "with workers=8, waits that give up the CPU serve 5.0 times" in text
 
 
 def test_threads_against_select() -> None:

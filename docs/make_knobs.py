@@ -24,7 +24,7 @@ def page() -> str:
             own = [knob for knob in rows if knob["of"] == entry["name"]]
             shared = [knob for knob in rows if knob["of"] != entry["name"]]
             if shared:
-                parts.append(_table("every server", "what all servers have", shared))
+                parts.append(_table(f"every {shared[0]['of']}", f"what every {shared[0]['of']} has", shared))
                 seen |= {(knob["of"], knob["name"]) for knob in shared}
             parts.append(_table(entry["name"], entry["summary"], own))
     return "\n".join(parts)

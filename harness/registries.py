@@ -9,6 +9,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from harness.plan import SEED_KNOB
 from models import knobs
 
 Entry = dict[str, Any]
@@ -23,6 +24,8 @@ def _natives(kind: str) -> list[Entry]:
     found = []
     for name, row in sorted(knobs.variants(kind).items()):
         table = [_knob(knob) for knob in knobs.of_variant(kind, name)]
+        if kind == "load":
+            table.append(_knob(SEED_KNOB))
         found.append({"name": name, "summary": row["summary"], "knobs": table})
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness import calibrate, measuring, predicting, sweeping
 from harness.cell import Replicate
 from harness.measuring import MeasureError
 from models.scenario import Scenario
@@ -111,3 +112,17 @@ class NoCosts:
 
     def to_json(self) -> dict[str, Any]:
         return {"cpus": 2, "table": {}, "demands": {}, "quality": {}, "provenance": {}}
+
+
+def install(monkeypatch):
+    """Puts the stand-ins in place of measuring, calibrating, predicting and the yardstick."""
+    stand_in = Fake()
+    monkeypatch.setattr(measuring, "measure_once", stand_in)
+    monkeypatch.setattr(calibrate, "costs_for", lambda scenarios, progress=None: NoCosts())
+    monkeypatch.setattr(
+        predicting,
+        "predict_all",
+        lambda scenarios, costs: ((scenario, predicted(scenario, costs), None) for scenario in scenarios),
+    )
+    monkeypatch.setattr(sweeping, "yardstick", lambda: 0.001)
+    return stand_in

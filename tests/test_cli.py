@@ -11,7 +11,7 @@ from pathlib import Path
 import fakes
 import pytest
 
-from harness import calibrate, measuring, predicting, provenance, registries, sweeping
+from harness import provenance, registries
 from harness.cli import main, names
 from harness.progress import Bar, Lines, Reporting, Silent
 
@@ -33,18 +33,7 @@ def run(*words, **settings):
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    stand_in = fakes.Fake()
-    monkeypatch.setattr(measuring, "measure_once", stand_in)
-    monkeypatch.setattr(calibrate, "costs_for", lambda scenarios, progress=None: fakes.NoCosts())
-    monkeypatch.setattr(
-        predicting,
-        "predict_all",
-        lambda scenarios, costs: (
-            (scenario, fakes.predicted(scenario, costs), None) for scenario in scenarios
-        ),
-    )
-    monkeypatch.setattr(sweeping, "yardstick", lambda: 0.001)
-    return stand_in
+    return fakes.install(monkeypatch)
 
 
 QUEUES = ["--service", "synthetic", "--server", "queues"]

@@ -15,7 +15,7 @@ import pytest
 
 import harness
 import models
-from harness import calibrate, document, measuring, predicting, request, sweeping, table
+from harness import calibrate, document, predicting, request, sweeping, table
 from harness.errors import HarnessError
 from harness.plan import CELL, CONTROL, NULL
 from harness.progress import Silent
@@ -28,18 +28,7 @@ SMALL = {"service": "synthetic", "server": "queues", "reps": 3, "window": 0.1, "
 
 @pytest.fixture
 def fake(monkeypatch):
-    stand_in = fakes.Fake()
-    monkeypatch.setattr(measuring, "measure_once", stand_in)
-    monkeypatch.setattr(calibrate, "costs_for", lambda scenarios, progress=None: fakes.NoCosts())
-    monkeypatch.setattr(
-        predicting,
-        "predict_all",
-        lambda scenarios, costs: (
-            (scenario, fakes.predicted(scenario, costs), None) for scenario in scenarios
-        ),
-    )
-    monkeypatch.setattr(sweeping, "yardstick", lambda: 0.001)
-    return stand_in
+    return fakes.install(monkeypatch)
 
 
 @pytest.fixture

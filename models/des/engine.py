@@ -38,7 +38,6 @@ class World:
         self._requests = self._draw(costs.demand(scenario))
         self.counts: dict[str, float] = {}
         self.responses: list[tuple[int, float]] = []
-        self.recording = False
         load.build(self)
         server.build(self)
 

@@ -12,14 +12,13 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness import idling, ladder, measuring
-from models.costs import Cost, Costs, Demand, demand_key
+from models.costs import Costs, Demand, demand_key
 from models.scenario import Scenario
 from pyx import bench
 from pyx.server import EXECUTABLE
@@ -35,6 +34,7 @@ NULL = ladder.Rung("select", 16)
 PATIENCE = 8.0  # s into the ladder up to which disturbed rungs are run again
 NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 150 ms)
 FORMAT = 1
+YARDSTICKS = 15
 
 
 class CalibrationError(RuntimeError):
@@ -102,8 +102,8 @@ def disturbance(known: Costs) -> float:
 
 
 def yardstick() -> float:
-    """Seconds for a fixed piece of arithmetic, the best of several."""
-    return min(float(bench.yardstick()) for _ in range(9))
+    """Seconds for a fixed piece of arithmetic, the best of several: the machine's speed, not who else wanted it."""
+    return min(float(bench.yardstick()) for _ in range(YARDSTICKS))
 
 
 def cache_path() -> Path:
@@ -222,23 +222,3 @@ def demand_of(scenario: Scenario) -> Demand:
         tuple(tuple(row) for row in seconds(times["tasks"], 1).tolist()),
         rounds,
     )
-
-
-def summary(known: Costs) -> list[tuple[str, Cost]]:
-    """The costs in the order of their names."""
-    return sorted(known.table.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Yard:
-    """Speed of the machine in one block of a sweep, against the calibration's."""
-
-    seconds: float
-    shift: float
-
-
-def yard(known: Costs | None = None) -> Yard:
-    """One reading of the yardstick, the median of three."""
-    seconds = statistics.median(bench.yardstick() for _ in range(3))
-    base = float(known.provenance["yardstick"]) if known is not None else seconds
-    return Yard(seconds, seconds / base - 1)

@@ -20,7 +20,6 @@ from models.scenario import Scenario
 
 RESULTS = Path("results")
 SUFFIX = ".sqlite"
-YARDSTICKS = 15  # readings of which the fastest counts: it shows the machine's speed, not who else wanted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ def shares(progress: Progress, title: str) -> Callable[[str, float], None]:
 def _measure(
     store: Store, plan: Plan, todo: Mapping[int, Iterable[Visit]], progress: Progress
 ) -> tuple[int, list[tuple[Visit, str]]]:
-    from harness import measuring
+    from harness import calibrate, measuring
     from harness.measuring import MeasureError
 
     total = sum(len(list(visits)) for visits in todo.values())
@@ -234,7 +233,7 @@ def _measure(
         visits = list(visits)
         if not visits:
             continue
-        store.add_block(block, time.time(), yardstick())
+        store.add_block(block, time.time(), calibrate.yardstick())
         successes = 0
         for slot, visit in enumerate(visits):
             text = f"block {block + 1}/{plan.reps} {name_of(plan, visit)}"
@@ -253,7 +252,7 @@ def _measure(
             successes += 1
             rate = measuring.throughput_of(replicate.record)
             progress.step(f"{text}: {rate:,.0f} replies/s", plan.seconds(1))
-        store.add_block(block, time.time(), yardstick())
+        store.add_block(block, time.time(), calibrate.yardstick())
         measured += successes
         if not successes:
             break  # nothing works: the other blocks would only repeat it
@@ -264,13 +263,6 @@ def one_line(error: BaseException) -> str:
     """An error's message without line breaks; that of the operating system for its own errors."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__
-
-
-def yardstick() -> float:
-    """Seconds that the yardstick takes while nothing disturbs it."""
-    from pyx import bench
-
-    return float(min(bench.yardstick() for _ in range(YARDSTICKS)))
 
 
 def label(plan: Plan, scenario: Scenario) -> str:

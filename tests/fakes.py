@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness import calibrate, measuring, predicting, sweeping
+from harness import calibrate, measuring, predicting
 from harness.cell import Replicate
 from harness.measuring import MeasureError
 from models.scenario import Scenario
@@ -124,5 +124,5 @@ def install(monkeypatch):
         "predict_all",
         lambda scenarios, costs: ((scenario, predicted(scenario, costs), None) for scenario in scenarios),
     )
-    monkeypatch.setattr(sweeping, "yardstick", lambda: 0.001)
+    monkeypatch.setattr(calibrate, "yardstick", lambda: 0.001)
     return stand_in

@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 static int set(int fd, int level, int option) {
@@ -77,9 +76,4 @@ uint16_t sock_port(int fd) {
     struct sockaddr_in address;
     socklen_t length = sizeof(address);
     return getsockname(fd, (struct sockaddr *)&address, &length) ? 0 : ntohs(address.sin_port);
-}
-
-int sock_receive_timeout(int fd, int ms) {
-    struct timeval t = {ms / 1000, ms % 1000 * 1000};
-    return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) ? -errno : 0;
 }

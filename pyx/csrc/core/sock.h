@@ -23,7 +23,4 @@ int sock_connect(const struct sockaddr_in *to);
 int sock_address(const char *host, uint16_t port, struct sockaddr_in *out);
 uint16_t sock_port(int fd);
 
-/* A blocking receive on fd gives -EAGAIN after this many milliseconds; 0: never. */
-int sock_receive_timeout(int fd, int ms);
-
 #endif

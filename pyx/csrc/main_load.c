@@ -61,12 +61,19 @@ static void *map_shared(int64_t fd, size_t size) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Gives every knob of load, service and server its value. */
+/* Gives every knob of load, service and server its value, and checks those that were given. 0, or the exit
+ * status after the message has been written. */
 static int fill(struct config *config, const struct request *request) {
-    int rc = config_fill(config, request->load->knobs);
-    if (!rc)
-        rc = config_fill(config, request->env.service->knobs);
-    return rc ? rc : config_fill(config, server_common_knobs);
+    const struct knob *tables[] = {request->load->knobs, request->env.service->knobs, server_common_knobs};
+    char message[512];
+    for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
+        if (config_fill(config, tables[i]))
+            return fail(1, "out of memory");
+        for (const struct knob *knob = tables[i]; knob->name; knob++)
+            if (config_check(knob, config_text(config, knob->name), message, sizeof(message)))
+                return fail(2, message);
+    }
+    return 0;
 }
 
 /* 0, or the exit status after the message has been written. */
@@ -95,8 +102,9 @@ static int read_request(int count, char **words, struct config *config, struct r
     request->env.service = registry_service(service);
     if (!request->load || !request->env.service)
         return fail(2, request->load ? "no such service" : "no such load");
-    if (fill(config, request))
-        return fail(1, "out of memory");
+    int status = fill(config, request);
+    if (status)
+        return status;
     request->env.config = config;
     request->env.seed = (uint64_t)number;
     request->env.server_pid = (int)server_pid;

@@ -26,27 +26,31 @@ struct crew {
     struct member *members;
     unsigned created; /* loops */
     unsigned started; /* threads */
-    atomic_int over;  /* both edges have been read */
 
-    /* Guarded by lock: how many members have connected or failed to; what was then decided. */
+    /* Guarded by lock: how many members have connected or failed to, and what the caller then decided. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned arrived;
-    enum { CONNECT, GO, GIVE_UP } phase;
+    enum { CONNECT, GO, OVER } phase;
 
     int64_t begin, start, end; /* set before phase becomes GO */
 };
 
-/* Waits for the decision; nonzero: go. */
-static int report(struct crew *crew) {
+/* Waits until the phase is another; gives that. */
+static int await_phase_after(struct crew *crew, int phase) {
+    pthread_mutex_lock(&crew->lock);
+    while ((int)crew->phase <= phase)
+        pthread_cond_wait(&crew->changed, &crew->lock);
+    int now = crew->phase;
+    pthread_mutex_unlock(&crew->lock);
+    return now;
+}
+
+static void arrive(struct crew *crew) {
     pthread_mutex_lock(&crew->lock);
     crew->arrived++;
     pthread_cond_broadcast(&crew->changed);
-    while (crew->phase == CONNECT)
-        pthread_cond_wait(&crew->changed, &crew->lock);
-    int go = crew->phase == GO;
     pthread_mutex_unlock(&crew->lock);
-    return go;
 }
 
 static void await_members(struct crew *crew) {
@@ -69,9 +73,12 @@ static void *work(void *argument) {
     struct loop *loop = &member->loop;
     member->tid = gettid();
     member->rc = loop_connect(loop);
-    if (!report(crew))
+    arrive(crew);
+    if (await_phase_after(crew, CONNECT) != GO)
         return NULL;
-    member->rc = loop_run(loop, crew->begin, crew->start, crew->end, &crew->over);
+    member->rc = loop_run(loop, crew->begin, crew->start, crew->end);
+    /* Until then the caller reads this thread's accounts. */
+    await_phase_after(crew, GO);
     if (!member->rc && crew->common.env.service->ledger)
         loop_drain(loop);
     loop_collect(loop);
@@ -126,10 +133,8 @@ static int connecting_failed(const struct crew *crew, char *message, size_t size
 static int conduct(struct crew *crew, struct load_result *result, char *message, size_t size) {
     await_members(crew);
     int rc = connecting_failed(crew, message, size);
-    if (rc) {
-        decide(crew, GIVE_UP);
+    if (rc)
         return rc;
-    }
     crew->begin = clock_now();
     crew->start = result->planned_start = crew->begin + crew->common.env.warmup_ns;
     crew->end = result->planned_end = crew->start + crew->common.env.window_ns;
@@ -141,7 +146,6 @@ static int conduct(struct crew *crew, struct load_result *result, char *message,
     }
     if (!rc)
         sample(crew, &result->end);
-    atomic_store(&crew->over, 1);
     return rc;
 }
 
@@ -161,12 +165,11 @@ static int start_threads(struct crew *crew, char *message, size_t size) {
 
 static int employ(struct crew *crew, struct load_result *result, char *message, size_t size) {
     int rc = start_threads(crew, message, size);
-    if (rc) {
+    if (rc)
         crew_stop(crew);
-        decide(crew, GIVE_UP);
-    } else {
+    else
         rc = conduct(crew, result, message, size);
-    }
+    decide(crew, OVER);
     result->threads = crew->started;
     result->addresses = crew->common.addresses.count;
     for (unsigned i = 0; i < crew->started; i++) {

@@ -1,7 +1,7 @@
 /* The threads of a load: each connects its share of the clients; when all are connected they begin the
  * warm-up together, and what they recorded is added up. The calling thread asks nothing: it sleeps, and at
  * both edges of the window reads the server's and the load threads' accounts, so that reading them delays no
- * request. The load goes on until it has read those of the end.
+ * request.
  *
  * A load is a policy and these functions in its load_ops. */
 #ifndef KNEEPOINT_CREW_H

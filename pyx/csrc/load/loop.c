@@ -12,7 +12,7 @@
 
 enum { EVENTS = 256, CONNECT_AT_ONCE = 256, SCRATCH = 65536 };
 static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, DRAIN_LIMIT_NS = 2000000000,
-                     SCAN_LEAST_NS = 1000000, SCAN_MOST_NS = 1000000000, AFTER_NS = 1000000;
+                     SCAN_LEAST_NS = 1000000, SCAN_MOST_NS = 1000000000;
 
 /* Charges the time since the client's last change of state, clipped to the window. */
 static inline void change(struct loop *loop, struct client *client, enum state state, int64_t now) {
@@ -308,7 +308,7 @@ int loop_connect(struct loop *loop) {
     return 0;
 }
 
-int loop_run(struct loop *loop, int64_t begin, int64_t start, int64_t end, const atomic_int *over) {
+int loop_run(struct loop *loop, int64_t begin, int64_t start, int64_t end) {
     const struct policy *policy = loop->common->policy;
     loop->start = start;
     loop->end = end;
@@ -324,8 +324,6 @@ int loop_run(struct loop *loop, int64_t begin, int64_t start, int64_t end, const
     int rc = 0;
     while (loop->now < end && !rc)
         rc = turn(loop, end);
-    while (!atomic_load(over) && !rc)
-        rc = turn(loop, loop->now + AFTER_NS);
     return rc;
 }
 

@@ -7,7 +7,7 @@
  * counted up to it. Replies completed inside the window are the throughput.
  *
  * When a request is due is the policy's business, and a load is little more than its policy. A loop belongs
- * to one thread, except for `polls`, and for `over`, which others may set. */
+ * to one thread, except for `polls`, which others may read. */
 #ifndef KNEEPOINT_LOOP_H
 #define KNEEPOINT_LOOP_H
 
@@ -109,8 +109,8 @@ void loop_destroy(struct loop *loop);
 /* Connects every client. */
 int loop_connect(struct loop *loop);
 
-/* Runs the load: warm-up from `begin`, the window, and on until `over` is set. */
-int loop_run(struct loop *loop, int64_t begin, int64_t start, int64_t end, const atomic_int *over);
+/* Runs the load: warm-up from `begin`, then the window. */
+int loop_run(struct loop *loop, int64_t begin, int64_t start, int64_t end);
 
 /* Waits for the replies to requests under way, for a while. */
 void loop_drain(struct loop *loop);

@@ -123,12 +123,14 @@ static void queue_up(struct loop *loop, int64_t planned) {
         arrivals->peak = arrivals->count;
 }
 
-static void arrive(struct loop *loop, int64_t planned) {
+/* The next planned arrival is there; the client, if there is one, is free for it. */
+static void arrive(struct loop *loop, struct client *client) {
     struct arrivals *arrivals = loop->own;
+    int64_t planned = arrivals->next;
+    arrivals->next = arrivals->origin + schedule_next(&arrivals->schedule);
     int early[2] = {planned < loop->start, planned < loop->end};
     arrivals->planned[0] += early[0];
     arrivals->planned[1] += early[1];
-    struct client *client = arrivals->count ? NULL : free_client(arrivals, loop->count);
     if (!client && make_room(arrivals)) {
         loop_count_error(loop, -EOVERFLOW, planned);
         return;
@@ -156,11 +158,8 @@ static int64_t next(struct loop *loop) {
 
 static void tick(struct loop *loop, int64_t now) {
     struct arrivals *arrivals = loop->own;
-    while (arrivals->next <= now) {
-        int64_t planned = arrivals->next;
-        arrivals->next = arrivals->origin + schedule_next(&arrivals->schedule);
-        arrive(loop, planned);
-    }
+    while (arrivals->next <= now)
+        arrive(loop, arrivals->count ? NULL : free_client(arrivals, loop->count));
 }
 
 static void ready(struct loop *loop, struct client *client, int64_t now) {
@@ -200,6 +199,8 @@ static void leave(struct loop *loop, int64_t planned) {
 static void collect(struct loop *loop) {
     struct arrivals *arrivals = loop->own;
     struct load_result *result = &loop->result;
+    while (arrivals->next < loop->end)
+        arrive(loop, NULL);
     advance(loop, loop->end);
     for (size_t i = 0; i < arrivals->count; i++)
         leave(loop, arrivals->waiting[(arrivals->head + i) & (arrivals->size - 1)]);

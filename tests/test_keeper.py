@@ -265,9 +265,9 @@ def test_a_missing_interpreter_and_a_missing_folder_are_named(keep, tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
-    with pytest.raises(KeeperError, match="script: the interpreter that its first line names is not there$"):
+    with pytest.raises(KeeperError, match=r"script: the interpreter that its first line names is not there$"):
         keep(str(script))
-    with pytest.raises(KeeperError, match="^/no/folder: cannot run a command in this folder: No such file"):
+    with pytest.raises(KeeperError, match=r"^/no/folder: cannot run a command in this folder: No such file"):
         keep("true", cwd="/no/folder")
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from pyx.load import Load, LoadError
 
-from harness import audit
+from harness import audit, network, summaries
 from harness.cell import Cell, Replicate
 from harness.errors import HarnessError
-from models import quantiles
+from models import imported, quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
 from pyx.server import Server, ServerError
@@ -51,8 +51,10 @@ def measure(scenario: Scenario, *, reps: int = 5, window: float = 1.0, warmup: f
 
 def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int = 0) -> Replicate:
     """One replicate. The record holds what `pyx.load.Load.run` gives, as differences over the window."""
+    if scenario.server == imported.NAME:
+        raise MeasureError("imported: results of another tool cannot be measured again", True)
     _plan_descriptors(int(scenario.get("clients", 1)))
-    started, stolen = time.time(), _stolen()
+    started, stolen, net = time.time(), _stolen(), network.counts()
     try:
         with _serving(scenario) as server:
             load = Load(
@@ -79,6 +81,7 @@ def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int
     record["workers"] = int(scenario.get("workers", 0))
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
+    record["net"] = network.change(net, network.counts())
     return Replicate(uuid.uuid4().hex, started, block, record)
 
 
@@ -184,13 +187,22 @@ def _sparse(histogram: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cell_of(scenario: Scenario, replicates: Sequence[Replicate], predicted: Metrics | None = None) -> Cell:
-    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit."""
+def cell_of(
+    scenario: Scenario,
+    replicates: Sequence[Replicate],
+    predicted: Metrics | None = None,
+    ceiling: float | None = None,
+    drift: float = 0.0,
+) -> Cell:
+    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
+
+    ceiling (1/s) and drift are as `harness.audit.judge` takes them.
+    """
     if not replicates:
         return Cell(scenario, predicted=predicted)
     records = [replicate.record for replicate in replicates]
     measured = metrics_of(records)
-    broken, findings = audit.judge(scenario, records, measured)
+    broken, findings = audit.judge(scenario, records, measured, ceiling, drift)
     return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
 
 
@@ -200,12 +212,17 @@ def replies(record: Mapping[str, Any]) -> int:
 
 
 def throughput_of(record: Mapping[str, Any]) -> float:
-    """Replies per second of one replicate."""
+    """Replies per second of one replicate; nan where another tool measured it and did not say."""
+    if "summary" in record:
+        rate = record["summary"].get("throughput")
+        return float("nan") if rate is None else float(rate)
     return replies(record) / (float(record["window"]) * 1e-9)
 
 
 def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
     """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
+    if "summary" in records[0]:
+        return summaries.metrics_of(records)
     rates = [throughput_of(record) for record in records]
     merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
     p50, p90, p99 = (quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99))

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from harness import reaching, subjects
 from harness.errors import MeasureError
-from harness.plan import Plan
+from harness.plan import WINDOW, Plan
 from harness.request import Request
-from models import outside
 from models.scenario import Scenario
 
 SHARE = 4.0  # windows last so many times as long as everything around them: 80 % of the time is measured
@@ -51,29 +50,34 @@ def contact(scenario: Scenario) -> Contact:
     return Contact(time.monotonic() - began - looked, closes)
 
 
-def window_for(found: Contact, warmup: float, standard: float) -> float:
-    """A window long enough that starting and stopping take a fifth of the time; s, to tenths."""
-    return max(standard, min(round(SHARE * (found.seconds + warmup) + 0.05, 1), LONGEST))
+def met(
+    scenario: Scenario, named: Iterable[str], window: float | None, warmup: float
+) -> tuple[Scenario, float]:
+    """The scenario and the window (s) as they suit its server; nothing that was named or given is changed.
 
-
-def connection_for(found: Contact, named: Iterable[str]) -> dict[str, str]:
-    """Settings that suit a server which ends each connection itself, unless they are named already."""
-    if not found.closes or "connection" in named:
-        return {}
-    return {"connection": "per_request"} | ({} if "closer" in named else {"closer": "server"})
-
-
-def met(plan: Plan, request: Request) -> Plan:
-    """The plan, completed by a first contact with its control cell's server where that is not ours.
-
-    Chosen are the window, where a command starts the server and no time was given, and `connection`, where the
-    server keeps none.
+    A server that ends each connection itself is measured with one for each request. Where a command starts the
+    server the window is so long that starting and stopping take a fifth of the time. Servers of ours are not met.
     """
-    if plan.server not in outside.KINDS or plan.control is None:
+    if not scenario.outside:
+        return scenario, WINDOW if window is None else window
+    found = contact(scenario)
+    if window is None:
+        window = WINDOW
+        if scenario.server == "command":
+            around = found.seconds + warmup
+            window = max(WINDOW, min(round(SHARE * around + 0.05, 1), LONGEST))
+    if found.closes and "connection" not in named:
+        closer = {} if "closer" in named else {"closer": "server"}
+        scenario = scenario.with_options(connection="per_request", **closer)
+    return scenario, window
+
+
+def planned(plan: Plan, request: Request) -> Plan:
+    """A new plan, completed by a first contact with its control cell's server where that is not ours."""
+    if plan.control is None or not plan.control.outside:
         return plan
-    found = contact(plan.control)
-    if plan.server == "command" and request.window is None and not request.quick:
-        plan = replace(plan, window=window_for(found, plan.warmup, plan.window))
     named = {name for name, _ in (*plan.options, *plan.variables)}
-    added = tuple((name, (value,)) for name, value in connection_for(found, named).items())
-    return replace(plan, options=(*plan.options, *added), control=None).with_control() if added else plan
+    given = plan.window if request.quick or request.window is not None else None
+    scenario, window = met(plan.control, named, given, plan.warmup)
+    changed = [(name, (scenario[name],)) for name in ("connection", "closer") if scenario[name] != plan.control[name]]
+    return replace(plan, window=window, options=(*plan.options, *changed), control=scenario)

@@ -129,7 +129,7 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
     elif resume and not request.variables:
         raise HarnessError(f"{path}: nothing to resume there; give --var to start a sweep", usage=True)
     else:
-        fresh = contact.met(requests.make(request), request)
+        fresh = contact.planned(requests.make(request), request)
         store = create_store(path)
     try:
         stored = store.plan()
@@ -138,7 +138,7 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
                 f"{path}: ended before its plan was stored; give --var to start again", usage=True
             )
         if stored is None:
-            plan = fresh or contact.met(requests.make(request), request)
+            plan = fresh or contact.planned(requests.make(request), request)
         else:
             plan = requests.extend(stored, request)
         store.set_plan(plan, uuid.uuid4().hex)

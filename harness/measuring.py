@@ -318,7 +318,6 @@ def _counters(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "load_polls": _edge_sum(records, "polls"),
         "load_sleeps": _edge_sum(records, "sleeps"),
     }
-<<<<<<< HEAD
     if _counted(records):
         found |= {
             "busy": _role_sum(records, "busy_ns") * 1e-9,
@@ -327,30 +326,14 @@ def _counters(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             "demand": _role_sum(records, "demand_ns") * 1e-9,
         }
         found |= {name: _role_sum(records, name) for name in _COUNTED}
-    found = {**sampled.counters(records, answered), **{name: value * per for name, value in found.items()}}
-    if _counted(records):
-        found["queue_peak"] = max(
-            (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
-        )
-=======
-    for name in (
-        "polls",
-        "switches",
-        "preemptions",
-        "lock_waits",
-        "spins",
-        "steals",
-        "steals_tried",
-        "tasks",
-    ):
-        found[name] = _role_sum(records, name)
-    found = {name: value * per for name, value in found.items()}
+    seen = sampled.counters(records, sum(answered) / (window * 1e-9))
+    found = {**seen, **{name: value * per for name, value in found.items()}}
     backlogs = [record["backlog"][1] for record in records if record.get("backlog")]
     if backlogs:
         found["backlog"] = sum(backlogs) / len(backlogs)
         found["backlog_peak"] = max(record.get("backlog_peak") or 0 for record in records)
-    found["queue_peak"] = max(
-        (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
-    )
->>>>>>> series
+    if _counted(records):
+        found["queue_peak"] = max(
+            (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
+        )
     return found

@@ -34,8 +34,8 @@ def settled(request: Request) -> Request:
     kind = "command" if command else "target"
     if not target:
         raise HarnessError(
-            f"--{kind}: where the server listens is not said; add --target http://127.0.0.1:{{port}}/ "
-            "and {port} in the command, or a fixed port in both",
+            "--target: where the server listens is not said; give http://HOST:PORT/ or HOST:PORT, with --command "
+            "{port} in both for a free port",
             usage=True,
         )
     service = _service(request, target, kind)

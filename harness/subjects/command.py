@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from models import outside
 from models.scenario import Scenario
 from pyx.keeper import Keeper, KeeperError
 
-LAST_LINES = 3  # of its output that are shown when it fails
+LAST_LINES = 2  # of its output that are shown when it fails
 SETTLING = 0.05  # s after the first answer in which a server that goes into the background is noticed
 BACKGROUND = "goes into the background; have it stay in the foreground (nginx: -g 'daemon off;')"
 
@@ -110,5 +111,7 @@ def _how(keeper: Keeper) -> str:
 
 
 def _last_words(keeper: Keeper) -> str:
+    """The end of what it wrote, and before it the exception that it died of, which can stand further up."""
     lines = [" ".join(line.split()) for line in keeper.output().splitlines() if line.strip()]
-    return f": {' | '.join(lines[-LAST_LINES:])}" if lines else ""
+    raised = [line for line in lines[:-LAST_LINES] if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return f": {' | '.join([*raised[-1:], *lines[-LAST_LINES:]])}" if lines else ""

@@ -79,5 +79,7 @@ def planned(plan: Plan, request: Request) -> Plan:
     named = {name for name, _ in (*plan.options, *plan.variables)}
     given = plan.window if request.quick or request.window is not None else None
     scenario, window = met(plan.control, named, given, plan.warmup)
-    changed = [(name, (scenario[name],)) for name in ("connection", "closer") if scenario[name] != plan.control[name]]
+    changed = [
+        (name, (scenario[name],)) for name in ("connection", "closer") if scenario[name] != plan.control[name]
+    ]
     return replace(plan, window=window, options=(*plan.options, *changed), control=scenario)

@@ -41,9 +41,17 @@ def settled(request: Request) -> Request:
     service = _service(request, target, kind)
     _check_place(target, named.get("remote") == "allow")
     options = [(name, text) for name, text in (("target", target), ("command", command)) if text]
-    options += [pair for pair in request.options if pair[0] not in ("target", "command") or pair not in options]
+    options += [
+        pair for pair in request.options if pair[0] not in ("target", "command") or pair not in options
+    ]
     return replace(
-        request, service=service, server=kind, options=tuple(options), target=None, command=None, protocol=None
+        request,
+        service=service,
+        server=kind,
+        options=tuple(options),
+        target=None,
+        command=None,
+        protocol=None,
     )
 
 

@@ -29,7 +29,9 @@ def address(host: str) -> str:
     try:
         return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        raise MeasureError(f"{host}: no IPv4 address is known for it ({error.strerror or error})", True) from error
+        raise MeasureError(
+            f"{host}: no IPv4 address is known for it ({error.strerror or error})", True
+        ) from error
 
 
 def check_loopback(host: str, allowed: bool) -> str:
@@ -135,9 +137,7 @@ def words(scenario: Scenario, port: int) -> dict[str, str]:
     return {n: filled(scenario, str(options[n]), port) for n in outside.DERIVED if n in options}
 
 
-def await_answer(
-    scenario: Scenario, host: str, port: int, alive: Callable[[], bool]
-) -> bool:
+def await_answer(scenario: Scenario, host: str, port: int, alive: Callable[[], bool]) -> bool:
     """Waits until it answers; False when it ended before, or when its time is up."""
     deadline = time.monotonic() + float(scenario["ready_timeout"])
     while (left := deadline - time.monotonic()) > 0:

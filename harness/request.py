@@ -161,7 +161,9 @@ def parts(
     fitting = [
         (a, b)
         for a, b in pairs
-        if a in known["service"] and b in known["server"] and service in (None, a)
+        if a in known["service"]
+        and b in known["server"]
+        and service in (None, a)
         and (server == b or (server is None and b not in outside.KINDS))
     ]
     if load in known["load"]:

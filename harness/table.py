@@ -114,7 +114,7 @@ def _row(cell: Mapping[str, Any], opened: bool) -> Row:
 
 def _open_figures(measured: Mapping[str, Any] | None) -> Row:
     """Service time and backlog of an open load."""
-    service, counters = (measured and measured.get(name) or {} for name in ("service", "counters"))
+    service, counters = ((measured and measured.get(name)) or {} for name in ("service", "counters"))
     return (_number(service.get("p99"), 3, 1e3), _number(counters.get("backlog"), 3))
 
 

@@ -94,7 +94,9 @@ def _host(target: str, host: str) -> str:
 
 def _port(target: str, port: str) -> str:
     if port != "{" + PORT + "}" and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(f"target={target}: port {port or 'missing'}: not a number from 1 to 65535, nor {{port}}")
+        raise ValueError(
+            f"target={target}: port {port or 'missing'}: not a number from 1 to 65535, nor {{port}}"
+        )
     return port
 
 
@@ -110,7 +112,9 @@ def placeholders(text: str) -> tuple[str, ...]:
             continue
         if form or conversion or not re.fullmatch(r"[A-Za-z_]\w*", name):
             shown = "{" + name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "") + "}"
-            raise ValueError(f"{text}: {shown} is not a name in braces; write a brace that is meant as such twice")
+            raise ValueError(
+                f"{text}: {shown} is not a name in braces; write a brace that is meant as such twice"
+            )
         found[name] = None
     return tuple(found)
 
@@ -129,7 +133,9 @@ def knobs_of(options: Mapping[str, object]) -> dict[str, Knob]:
     """A knob for every placeholder in the command and the target, `{port}` apart; ValueError as `placeholders`."""
     names = {name for text in templates(options) for name in placeholders(text)} - {PORT, "seed"}
     return {
-        name: Knob(name, "any", "", "a number, or text", "", "command", f"stands for {{{name}}} in the command")
+        name: Knob(
+            name, "any", "", "a number, or text", "", "command", f"stands for {{{name}}} in the command"
+        )
         for name in sorted(names)
     }
 
@@ -152,7 +158,9 @@ def faults(server: str, service: str, options: Mapping[str, object]) -> list[str
             found.append("command: what starts the server is not said; give --command, or --target alone")
         elif len(ports) == 1:
             silent = "the command, which would never learn it" if ports[0] == where.port else "the target"
-            found.append(f"{{port}}: does not stand in {silent}; write it in both, or give a fixed port in both")
+            found.append(
+                f"{{port}}: does not stand in {silent}; write it in both, or give a fixed port in both"
+            )
     elif ports:
         found.append(f"target={target}: {{port}} is for servers that --command starts; give the port")
     return found

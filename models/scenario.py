@@ -160,7 +160,11 @@ def table_of(service: str, server: str, load: str, options: Mapping[str, object]
 
 
 def _settle(
-    service: str, server: str, table: Mapping[str, Knob], given: Mapping[str, object], values: dict[str, Value]
+    service: str,
+    server: str,
+    table: Mapping[str, Knob],
+    given: Mapping[str, object],
+    values: dict[str, Value],
 ) -> list[str]:
     """Fills what the target says of the service's knobs; what is wrong or missing, a line each."""
     errors = outside.faults(server, service, given)

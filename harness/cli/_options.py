@@ -47,9 +47,13 @@ EFFORT = _together(
 )
 
 OUTSIDE = _together(
-    click.option("--target", metavar="ADDRESS", help="A server not ours: http://HOST:PORT/PATH or HOST:PORT."),
     click.option(
-        "--command", metavar="WORDS", help="Starts it for each measurement; {NAME} is a knob, {port} a free port."
+        "--target", metavar="ADDRESS", help="A server not ours: http://HOST:PORT/PATH or HOST:PORT."
+    ),
+    click.option(
+        "--command",
+        metavar="WORDS",
+        help="Starts it for each measurement; {NAME} is a knob, {port} a free port.",
     ),
     click.option("--protocol", metavar="NAME", help="The service that it speaks (default: http for a URL)."),
     click.option("--request", "request_text", metavar="TEXT", help="What is asked, with --protocol lines."),

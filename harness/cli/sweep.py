@@ -91,7 +91,9 @@ def _say_chosen(store: Store, request: Request) -> None:
     plan = store.plan()
     assert plan is not None
     if plan.server == "command" and request.window is None and not request.quick:
-        print(f"window: {plan.window:g} s, by how long starting and stopping the server takes", file=sys.stderr)
+        print(
+            f"window: {plan.window:g} s, by how long starting and stopping the server takes", file=sys.stderr
+        )
     options = dict(plan.options)
     if plan.server in outside.KINDS and "connection" in options and "connection" not in dict(request.options):
         print("connection=per_request: the server ends each connection after its reply", file=sys.stderr)

@@ -10,8 +10,9 @@ import importlib
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from models.scenario import Scenario
 from pyx.counters import CounterPage
+
+from models.scenario import Scenario
 
 
 class Subject(Protocol):

@@ -25,7 +25,9 @@ def root_of(host: str, port: int) -> int:
     lines = [[pid, *ancestors(pid)] for pid in holders]
     common = [pid for pid in lines[0] if all(pid in line for line in lines)]
     ours = {os.getpid(), *ancestors(os.getpid())}
-    return next((pid for pid in common if pid > 1 and pid not in ours), 0) if not ours & set(common[:1]) else 0
+    return (
+        next((pid for pid in common if pid > 1 and pid not in ours), 0) if not ours & set(common[:1]) else 0
+    )
 
 
 def ancestors(pid: int) -> list[int]:
@@ -62,7 +64,9 @@ def _inodes(host: str, port: int) -> set[str]:
 def _holders(inodes: set[str]) -> list[int]:
     """The processes that have one of these sockets open; those of other users cannot be seen."""
     names = {f"socket:[{inode}]" for inode in inodes}
-    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if not names.isdisjoint(_links(folder))]
+    return [
+        int(folder.name) for folder in Path("/proc").glob("[0-9]*") if not names.isdisjoint(_links(folder))
+    ]
 
 
 def _links(folder: Path) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyx.counters import CounterPage
+
 from harness.errors import MeasureError
 from models.scenario import Scenario
-from pyx.counters import CounterPage
 from pyx.server import Server, ServerError
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from pyx.load import Load, LoadError
 
-from harness import audit, sampled, subjects, timeline
+from harness import audit, network, sampled, subjects, summaries, timeline
 from harness.cell import Cell, Replicate
 from harness.errors import MeasureError
 from harness.watching import watched
-from models import quantiles
+from models import imported, quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
 
@@ -66,8 +66,10 @@ def measure_once(
 
     With `sample` (s) it holds `samples` too: the server's process tree over the window, times in ns since its start.
     """
+    if scenario.server == imported.NAME:
+        raise MeasureError("imported: results of another tool cannot be measured again", True)
     _plan_descriptors(int(scenario.get("clients", 1)))
-    started, stolen = time.time(), _stolen()
+    started, stolen, net = time.time(), _stolen(), network.counts()
     try:
         with _serving(scenario) as server:
             load = Load(
@@ -99,6 +101,7 @@ def measure_once(
     record["workers"] = 0 if isinstance(workers, str) else int(workers)
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
+    record["net"] = network.change(net, network.counts())
     return Replicate(uuid.uuid4().hex, started, block, record)
 
 
@@ -207,13 +210,22 @@ def _sparse(histogram: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cell_of(scenario: Scenario, replicates: Sequence[Replicate], predicted: Metrics | None = None) -> Cell:
-    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit."""
+def cell_of(
+    scenario: Scenario,
+    replicates: Sequence[Replicate],
+    predicted: Metrics | None = None,
+    ceiling: float | None = None,
+    drift: float = 0.0,
+) -> Cell:
+    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
+
+    ceiling (1/s) and drift are as `harness.audit.judge` takes them.
+    """
     if not replicates:
         return Cell(scenario, predicted=predicted)
     records = [replicate.record for replicate in replicates]
     measured = metrics_of(records)
-    broken, findings = audit.judge(scenario, records, measured)
+    broken, findings = audit.judge(scenario, records, measured, ceiling, drift)
     return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
 
 
@@ -223,12 +235,17 @@ def replies(record: Mapping[str, Any]) -> int:
 
 
 def throughput_of(record: Mapping[str, Any]) -> float:
-    """Replies per second of one replicate."""
+    """Replies per second of one replicate; nan where another tool measured it and did not say."""
+    if "summary" in record:
+        rate = record["summary"].get("throughput")
+        return float("nan") if rate is None else float(rate)
     return replies(record) / (float(record["window"]) * 1e-9)
 
 
 def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
     """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
+    if "summary" in records[0]:
+        return summaries.metrics_of(records)
     rates = [throughput_of(record) for record in records]
     merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
     p50, p90, p99 = (quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99))

@@ -11,7 +11,7 @@ from typing import Any
 from harness import outsiders, values
 from harness.errors import HarnessError
 from harness.plan import LOAD, SEED_KNOB, Plan
-from models import knobs, outside
+from models import imported, knobs, outside
 from models.knobs import Knob, Value
 from models.scenario import Scenario, table_of
 
@@ -131,8 +131,8 @@ def extend(plan: Plan, request: Request) -> Plan:
             was = ",".join(knobs.text_of(value) for value in stored[name]) if name in stored else "not set"
             differ.append(f"--set {name}: {was}, not {','.join(knobs.text_of(value) for value in points)}")
     if request.variables and set(request.variables) != {name for name, _ in plan.variables}:
-        names = " ".join(f"--var {name}" for name, _ in plan.variables)
-        differ.append(f"{names}, not {' '.join(f'--var {name}' for name in request.variables)}")
+        shown = " ".join(f"--var {name}" for name, _ in plan.variables)
+        differ.append(f"{shown}, not {' '.join(f'--var {name}' for name in request.variables)}")
     if differ:
         raise HarnessError(
             f"the store holds another sweep ({'; '.join(differ)}); give another --out", usage=True
@@ -181,6 +181,11 @@ def knob_table(
 
     `given` are settings: of a server that is not ours, its command and its target say what knobs there are.
     """
+    if imported.NAME in (service, server, load):
+        raise HarnessError(
+            "imported: results of another tool cannot be measured on; start a sweep of a server with another --out",
+            usage=True,
+        )
     named = dict.fromkeys(names)
     reach = {n: text for n, text in given if n in ("command", "target")} if server in outside.KINDS else {}
     try:

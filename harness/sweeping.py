@@ -77,13 +77,15 @@ def sweep(
     HarnessError
         When the request is wrong, or the store cannot be used.
     """
-    from harness import document
+    from harness import auditing, document
 
     wanted = request_for(variables, values, options, **request)
 
     with open_for(wanted, Path(out) if out else None, resume) as store:
         execute(store, progress or Silent(), predict)
-        return document.document(store)
+        result = document.document(store)
+        auditing.keep(store, result["cells"])
+        return result
 
 
 def request_for(
@@ -234,7 +236,7 @@ def _measure(
     store: Store, plan: Plan, todo: Mapping[int, Iterable[Visit]], progress: Progress
 ) -> tuple[int, list[tuple[Visit, str]]]:
     from harness import calibrate, measuring
-    from harness.measuring import MeasureError
+    from harness.errors import MeasureError
 
     total = sum(len(list(visits)) for visits in todo.values())
     progress.begin("measuring", plan.seconds(total))

@@ -98,10 +98,14 @@ def text_of(value: Value) -> str:
 
 @cache
 def _registries() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    from models import outside
+    from models import imported, outside
 
-    servers = {**registry.servers(), **outside.KINDS}
-    return {"service": registry.services(), "server": servers, "load": registry.loads()}
+    native = {
+        "service": registry.services(),
+        "server": {**registry.servers(), **outside.KINDS},
+        "load": registry.loads(),
+    }
+    return {kind: {**rows, **imported.KINDS[kind]} for kind, rows in native.items()}
 
 
 def variants(kind: str) -> Mapping[str, Mapping[str, Any]]:

@@ -89,7 +89,7 @@ def test_nginx_with_two_worker_processes(nginx):
 
 def test_nginx_in_the_background_is_refused(nginx):
     scenario = http(nginx.replace("daemon off; ", ""), workers=1)
-    with pytest.raises(measuring.MeasureError, match="goes into the background"), subjects.open(scenario):
+    with pytest.raises(MeasureError, match="goes into the background"), subjects.open(scenario):
         pass
 
 
@@ -113,7 +113,7 @@ def test_gunicorn_ends_its_connections_and_is_asked_accordingly(gunicorn):
 
 def test_a_gunicorn_that_cannot_load_its_application_says_why(gunicorn):
     with (
-        pytest.raises(measuring.MeasureError) as caught,
+        pytest.raises(MeasureError) as caught,
         subjects.open(http(gunicorn.replace("hello:", "gone:"), workers=1)),
     ):
         pass

@@ -45,6 +45,12 @@ EFFORT = _together(
     click.option("--time", "window", type=float, metavar="S", help="Seconds measured in each (default: 1)."),
     click.option("--warmup", type=float, metavar="S", help="Seconds of load before them (default: 0.15)."),
 )
+COLUMNS = _together(
+    click.option("--n", metavar="NAME", help="Column of clients, or their number in every row."),
+    click.option("--x", metavar="NAME", help="Column of throughput."),
+    click.option("--r", metavar="NAME", help="Column of response time; none leaves all such times out."),
+    click.option("--think", metavar="NAME", help="Column of think time, or seconds of it in every row."),
+)
 
 OUTSIDE = _together(
     click.option(

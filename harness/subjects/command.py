@@ -45,12 +45,11 @@ def open(scenario: Scenario) -> Iterator[Command]:
     port = _port(scenario, host)
     words = words_of(scenario, port)
     try:
-        keeper = Keeper(words)
+        with Keeper(words) as keeper:
+            _await(scenario, keeper, host, port, words)
+            yield Command(scenario, keeper, words[0], host, port)
     except KeeperError as error:
         raise MeasureError(str(error), error.usage) from error
-    with keeper:
-        _await(scenario, keeper, host, port, words)
-        yield Command(scenario, keeper, words[0], host, port)
 
 
 def words_of(scenario: Scenario, port: int) -> list[str]:

@@ -54,8 +54,12 @@ class Metrics:
         worker threads).
     counters : mapping of str to float
         Per reply: server_cpu and load_cpu (s), polls, switches, lock_wait (s), steals, spins, …; and
-        queue_depth (mean or last seen), queue_peak. The same names in measured and predicted results where
-        both know them.
+        queue_depth (mean or last seen), queue_peak, backlog and backlog_peak (arrivals of an open load that
+        wait for a connection: at the window's end, mean over replicates, and at most). The same names in
+        measured and predicted results where both know them.
+    service_time : mapping of str to float, or None
+        Of an open load: mean, p50, p90 and p99 of the time from sending to the reply, s, where the response time
+        runs from the moment the request was planned for. None where the two are the same.
     """
 
     throughput: Estimate
@@ -66,6 +70,7 @@ class Metrics:
     operations: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     utilisation: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
+    service_time: Mapping[str, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The shape that `measure` and `predict` print; seconds and 1/s."""
@@ -83,11 +88,14 @@ class Metrics:
                 for name, (rate, mean) in self.operations.items()
             },
             "counters": {name: number(value) for name, value in self.counters.items()},
+            "service": {name: number(value) for name, value in self.service_time.items()}
+            if self.service_time
+            else None,
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Metrics:
-        response = document["response"]
+        response, service = document["response"], document.get("service")
         return cls(
             throughput=Estimate.from_json(document["throughput"]),
             response=Estimate.from_json(response["mean"]),
@@ -100,6 +108,7 @@ class Metrics:
             },
             utilisation={name: _real(value) for name, value in document["utilisation"].items()},
             counters={name: _real(value) for name, value in document.get("counters", {}).items()},
+            service_time={name: _real(value) for name, value in service.items()} if service else None,
         )
 
 

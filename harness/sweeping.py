@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import contact
 from harness import request as requests
 from harness.errors import HarnessError
 from harness.plan import CELL, CONTROL, NULL, Plan, Visit
 from harness.progress import Progress, Silent
 from harness.request import Request
 from harness.store import Store, create_store, is_blank, open_store
+from models.outside import NO_MODEL
 from models.scenario import Scenario
 
 RESULTS = Path("results")
@@ -75,13 +77,15 @@ def sweep(
     HarnessError
         When the request is wrong, or the store cannot be used.
     """
-    from harness import document
+    from harness import auditing, document
 
     wanted = request_for(variables, values, options, **request)
 
     with open_for(wanted, Path(out) if out else None, resume) as store:
         execute(store, progress or Silent(), predict)
-        return document.document(store)
+        result = document.document(store)
+        auditing.keep(store, result["cells"])
+        return result
 
 
 def request_for(
@@ -121,12 +125,13 @@ def store_path(out: Path | None, request: Request, resume: bool) -> Path:
 def open_for(request: Request, out: Path | None, resume: bool) -> Store:
     """The store for a request, locked, with its plan; a wrong request fails before anything is written."""
     path = store_path(out, request, resume)
+    fresh = None
     if resume and not is_blank(path):
         store = open_store(path, write=True)
     elif resume and not request.variables:
         raise HarnessError(f"{path}: nothing to resume there; give --var to start a sweep", usage=True)
     else:
-        requests.make(request)
+        fresh = contact.planned(requests.make(request), request)
         store = create_store(path)
     try:
         stored = store.plan()
@@ -134,7 +139,10 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
             raise HarnessError(
                 f"{path}: ended before its plan was stored; give --var to start again", usage=True
             )
-        plan = requests.make(request) if stored is None else requests.extend(stored, request)
+        if stored is None:
+            plan = fresh or contact.planned(requests.make(request), request)
+        else:
+            plan = requests.extend(stored, request)
         store.set_plan(plan, uuid.uuid4().hex)
     except BaseException:
         store.close()
@@ -186,6 +194,10 @@ def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
     known, measured = store.predictions(), {key for kind, key, _ in store.done() if kind == CELL}
     wanted = [cell.scenario for cell in plan.cells() if cell.scenario.key not in measured]
     wanted = [scenario for scenario in wanted if not (scenario.key in known and known[scenario.key].metrics)]
+    for scenario in wanted:
+        if scenario.outside:
+            store.set_prediction(scenario, None, NO_MODEL)
+    wanted = [scenario for scenario in wanted if not scenario.outside]
     if not wanted:
         return None
     try:
@@ -224,7 +236,7 @@ def _measure(
     store: Store, plan: Plan, todo: Mapping[int, Iterable[Visit]], progress: Progress
 ) -> tuple[int, list[tuple[Visit, str]]]:
     from harness import calibrate, measuring
-    from harness.measuring import MeasureError
+    from harness.errors import MeasureError
 
     total = sum(len(list(visits)) for visits in todo.values())
     progress.begin("measuring", plan.seconds(total))

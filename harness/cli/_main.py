@@ -18,9 +18,10 @@ OURS = ("harness", "models", "pyx")
 
 
 def names() -> list[str]:
-    """Every command: the modules of the package, those that start with an underscore apart."""
+    """Every command: the modules of the package, find-limit for find_limit; a leading underscore hides one."""
     folder = [str(Path(__file__).parent)]
-    return sorted(module.name for module in pkgutil.iter_modules(folder) if not module.name.startswith("_"))
+    found = (module.name for module in pkgutil.iter_modules(folder) if not module.name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in found)
 
 
 class Commands(click.Group):
@@ -32,7 +33,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in names():
             return None
-        command: click.Command = importlib.import_module(f"{__package__}.{cmd_name}").command
+        module = importlib.import_module(f"{__package__}.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
         return command
 
     def resolve_command(

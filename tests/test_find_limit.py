@@ -181,7 +181,7 @@ def test_every_replicate_is_a_cell_of_a_sweep_over_the_variable(fake, out):
     assert [len(c["replicates"]) for c in result["cells"]] == [row["replicates"] for row in found["trials"]]
     sweep = result["sweep"]
     assert sweep["complete"] and sweep["search"] == json.loads(json.dumps(found))
-    assert (sweep["stopping"]["rule"], sweep["stopping"]["reason"]) == ("search", "search")
+    assert (sweep["stopping"]["rule"], sweep["stopping"]["reason"]) == ("search", found["stopped"])
     assert sweep["certificate"]["ceiling"]["value"] > 0 and table.text(result)
 
 

@@ -68,6 +68,20 @@ OUTSIDE = _together(
         "--ready-timeout", metavar="S", help="Time in which it must answer for the first time (default: 15)."
     ),
 )
+STOPPING = _together(
+    click.option(
+        "--precision",
+        type=float,
+        metavar="SHARE",
+        help="Half of the interval of throughput that is narrow enough, relative (default: 0.05).",
+    ),
+    click.option(
+        "--budget",
+        type=float,
+        metavar="S",
+        help="Measuring time within which further blocks must end (default: 1.3 times the planned blocks').",
+    ),
+)
 
 
 def outside_settings(given: dict[str, Any]) -> tuple[str, ...]:

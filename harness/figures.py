@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harness import figure_style, traces
@@ -18,6 +18,7 @@ from models.wording import figure
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+SERVICE = "99th percentile from sending on"
 APART = 8.0  # ratio of two curves' highest throughputs from which the axis starts logarithmic
 
 # Shades that differ in lightness, so that they stay apart in grey and beside the curves' own colours.
@@ -45,6 +46,7 @@ def throughput(source: Source) -> Figure:
     made = _figure(lines, "throughput (1/s)")
     rates = [metrics.throughput.value for metrics in _known(lines)]
     figure_style.foot(made, len(lines))
+    traces.offered(made, lines)
     for place, line in enumerate(lines):
         traces.peak_set(made, line, place)
         traces.law(made, line)
@@ -53,7 +55,12 @@ def throughput(source: Source) -> Figure:
     traces.key(
         made,
         lines,
-        (("predicted", "dash", ""), ("law, and its peak", "solid", ""), ("broken", "", "circle-open")),
+        (
+            ("predicted", "dash", ""),
+            ("law, and its peak", "solid", ""),
+            (traces.OFFERED, "dot", ""),
+            ("broken", "", "circle-open"),
+        ),
     )
     made.update_yaxes(rangemode="tozero", tickformat=",")
     apart = _apart(lines)
@@ -64,32 +71,58 @@ def throughput(source: Source) -> Figure:
 
 
 def response(source: Source) -> Figure:
-    """Mean and 99th percentile of the response time over the variable, ms, with the predicted mean."""
+    """Mean and 99th percentile of the response time over the variable, ms, with the predicted mean.
+
+    Of an open load the response time runs from the moment that a request was planned for; the 99th percentile of the
+    service time, from its sending on, is drawn beside it.
+    """
     lines = lines_of(source)
     made = _figure(lines, "response time (ms)")
     for line in lines:
         traces.predicted(made, line, lambda metrics: metrics.response.value * 1e3, "ms")
-        rows = [p for p in line.measured if p.measured and math.isfinite(p.measured.p99)]
-        made.add_scatter(
-            x=[p.x for p in rows],
-            y=[p.measured.p99 * 1e3 for p in rows if p.measured],
-            name="99th percentile",
-            legendgroup="99th percentile",
-            showlegend=False,
-            mode="lines+markers",
-            line={"color": line.colour, "width": 1.5, "dash": "dot"},
-            marker={"symbol": "triangle-up", "size": 7},
-            hovertemplate=traces.hover(line, "p99 %{y:.4~g} ms"),
-        )
+        _quantile(made, line, lambda metrics: metrics.p99, "99th percentile", "dot", "triangle-up")
+        _quantile(made, line, _service_p99, SERVICE, "dashdot", "triangle-down-open")
         traces.measured(made, line, lambda metrics: metrics.response, 1e3, "ms", joined=True)
     traces.key(
         made,
         lines,
-        (("99th percentile", "dot", "triangle-up"), ("predicted", "dash", ""), ("broken", "", "circle-open")),
+        (
+            ("99th percentile", "dot", "triangle-up"),
+            (SERVICE, "dashdot", "triangle-down-open"),
+            ("predicted", "dash", ""),
+            ("broken", "", "circle-open"),
+        ),
     )
     times = [m.response.value * 1e3 for m in _known(lines)] + [m.p99 * 1e3 for m in _known(lines)]
+    times += [_service_p99(m) * 1e3 for m in _known(lines)]
     made.update_yaxes(type="log", **figure_style.decades(times))
     return made
+
+
+def _quantile(
+    made: Figure, line: Line, read: Callable[[Metrics], float], name: str, dash: str, symbol: str
+) -> None:
+    """A quantile of measured times over the variable, ms; nothing where it is not known."""
+    rows = [(p.x, read(p.measured) * 1e3) for p in line.measured if p.measured]
+    rows = [(x, value) for x, value in rows if math.isfinite(value)]
+    if not rows:
+        return
+    made.add_scatter(
+        x=[x for x, _ in rows],
+        y=[value for _, value in rows],
+        name=name,
+        legendgroup=name,
+        showlegend=False,
+        mode="lines+markers",
+        line={"color": line.colour, "width": 1.5, "dash": dash},
+        marker={"symbol": symbol, "size": 7},
+        hovertemplate=traces.hover(line, f"{name} %{{y:.4~g}} ms"),
+    )
+
+
+def _service_p99(metrics: Metrics) -> float:
+    """Of an open load: without the wait for a connection, s; nan for other loads."""
+    return (metrics.service_time or {}).get("p99", math.nan)
 
 
 def cpu(source: Source, top: float | None = None) -> Figure:

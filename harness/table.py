@@ -12,6 +12,7 @@ from harness import trust
 from harness.advice import Advice, advice, mark_text
 from harness.lines import system_of
 from harness.timeline import UNITS, Timeline
+from models.metrics import Finding, Mark
 from models.wording import amount, figure, interval, named, percent, set_of
 
 Row = Sequence[str]
@@ -83,7 +84,12 @@ def title(series: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
     """The system, and what tells this series from the others."""
     fixed = series["fixed"]
     other = {name for row in every for name in row["fixed"] if row["fixed"][name] != fixed.get(name)}
-    named_already = ("service", "server", "file", fixed.get("server"))  # command and target are servers' names too
+    named_already = (
+        "service",
+        "server",
+        "file",
+        fixed.get("server"),
+    )  # command and target are servers' names too
     shown = {name: value for name, value in fixed.items() if name not in named_already}
     told = [f"{name}={value}" for name, value in shown.items() if name in other]
     told += [f"{name}={value}" for name, value in shown.items() if name not in other]
@@ -114,23 +120,19 @@ def _row(cell: Mapping[str, Any], opened: bool) -> Row:
 
 def _open_figures(measured: Mapping[str, Any] | None) -> Row:
     """Service time and backlog of an open load."""
-    service, counters = (measured and measured.get(name) or {} for name in ("service", "counters"))
+    service, counters = ((measured and measured.get(name)) or {} for name in ("service", "counters"))
     return (_number(service.get("p99"), 3, 1e3), _number(counters.get("backlog"), 3))
 
 
 def _marks(cell: Mapping[str, Any]) -> Iterator[str]:
-    for mark in cell["broken"]:
+    for mark in map(Mark.from_json, cell["broken"]):
         yield f"BROKEN {mark_text(mark)}"
     if cell.get("failures"):
         yield f"FAILED {len(cell['failures'])}×: {cell['failures'][-1]['message']}"
-    for found in cell["findings"]:
-        yield f"{named(found['name'])} {amount(_real(found['value']), found['unit'])}"
+    for found in map(Finding.from_json, cell["findings"]):
+        yield f"{named(found.name)} {amount(found.value, found.unit)}"
     if cell.get("refusal") and not cell["predicted"]:
         yield f"not predicted: {cell['refusal']}"
-
-
-def _real(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _half(measured: Mapping[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""How far a sweep's figures can be trusted, in sentences: noise, stopping, drift, the generator's certificate, time spent."""
+"""How far a sweep can be trusted, in sentences: noise, stopping, drift, the generator's certificate, the time spent."""
 
 from __future__ import annotations
 
@@ -48,10 +48,14 @@ def _stopping(stopping: Mapping[str, Any]) -> Iterator[str]:
     if not stopping:
         return
     reason, blocks, steady = (stopping.get(name) for name in ("reason", "blocks", "steady"))
-    text = f"Stopped after {blocks} blocks"
+    count = f"{blocks} block{'' if blocks == 1 else 's'}"
     if steady is not None and steady != blocks:
-        text += f", {steady} of them steady"
-    text += f": {_REASONS.get(str(reason), reason)}" if reason else ""
+        count += f", {steady} of them at the machine's usual speed"
+    text = (
+        f"Stopped after {count}: {_REASONS.get(reason, reason)}"
+        if reason
+        else f"Not finished: {count} so far"
+    )
     if stopping.get("widest") is not None:
         text += f"; the widest interval of a throughput is ±{percent(stopping['widest'])}"
     if stopping.get("coverage") is not None:
@@ -86,7 +90,9 @@ def _certificate(certificate: Mapping[str, Any], noise: Mapping[str, Any]) -> It
         parts.append(f"{seconds(certificate['cpu_per_request'])} of CPU a request")
     lag = certificate.get("lag") or {}
     if lag.get("p99") is not None:
-        named = [f"{name} {seconds(lag[name])}" for name in ("p50", "p99", "max") if lag.get(name) is not None]
+        named = [
+            f"{name} {seconds(lag[name])}" for name in ("p50", "p99", "max") if lag.get(name) is not None
+        ]
         parts.append(f"requests late by {', '.join(named)}")
     if certificate.get("clock_cost") is not None:
         parts.append(f"{seconds(certificate['clock_cost'])} a look at the clock")

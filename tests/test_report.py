@@ -88,7 +88,7 @@ def document(label: str = "spin") -> dict[str, Any]:
         "sweep": {
             "id": f"sweep {label}",
             "variables": [{"name": "workers", "values": list(WORKERS)}],
-            "noise": {"differences": [0.01, -0.02, None, 0.004], "null": {"throughput": {"value": 91000.0}}},
+            "noise": {"aa": [0.01, -0.02, None, 0.004], "null": {"throughput": {"value": 91000.0}}},
             "warnings": [f"the machine was slow {label}"],
             "provenance": {"cpus": 2, "smt": None, "kernel": label, "versions": {"numpy": "2.4"}},
         },

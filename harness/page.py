@@ -59,6 +59,7 @@ h2 ~ h3 { margin-top: 1.2rem; }
   margin-right: .45em; vertical-align: baseline; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr));
   gap: 1.2rem 1.6rem; }
+.three { grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); }
 figure { margin: .4rem 0 0; min-width: 0; }
 figcaption { font-size: .92rem; font-weight: 600; }
 .scroll { overflow-x: auto; }
@@ -79,6 +80,8 @@ caption { text-align: left; font-weight: 600; padding: .9rem 0 .3rem; }
 details { margin: .6rem 0; }
 summary { cursor: pointer; color: var(--pale); font-size: .92rem; }
 .facts td, .facts th { text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere; }
+.marks td { min-width: 4.5rem; overflow-wrap: normal; }
+.marks td:nth-last-child(-n+2) { min-width: 14rem; }
 .facts th { white-space: nowrap; font-weight: 500; }
 @media print { details { display: none; } }
 """

@@ -104,7 +104,7 @@ def legend(found: Sequence[Advice]) -> Iterator[str]:
     ]
     if rows:
         yield "<h3>What the marks mean, and what to do</h3>"
-        yield facts(rows, ("mark", "kind", "limit", "cells", "meaning", "what to do"))
+        yield facts(rows, ("mark", "kind", "limit", "cells", "meaning", "what to do"), "facts marks")
 
 
 def folded(summary: str, rows: Sequence[tuple[str, ...]], heads: Sequence[str]) -> str:
@@ -112,11 +112,11 @@ def folded(summary: str, rows: Sequence[tuple[str, ...]], heads: Sequence[str]) 
     return f"<details><summary>{html.escape(summary)}</summary>{facts(rows, heads)}</details>"
 
 
-def facts(rows: Sequence[tuple[str, ...]], heads: Sequence[str]) -> str:
+def facts(rows: Sequence[tuple[str, ...]], heads: Sequence[str], kind: str = "facts") -> str:
     """A table of words."""
     top = "".join(head(text, "") for text in heads)
     body = "".join(_fact(*row) for row in rows)
-    table = f'<table class="facts"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+    table = f'<table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{table}</div>'
 
 

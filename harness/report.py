@@ -226,7 +226,11 @@ def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]
         group = [line for line in sampled if line.variable == variable]
         cells = sum(len(line.samples) for line in group)
         yield "<h2>Memory, threads and descriptors of the server</h2>"
-        yield _placed(plots, f"taken-{variable}", time_figures.taken(group), height=360)
+        yield '<div class="panels three">'
+        for panel in range(len(time_figures.TAKEN)):
+            plot = time_figures.taken(group, panel)
+            yield _placed(plots, f"taken-{variable}-{panel}", plot, height=340)
+        yield "</div>"
         for line in group:
             items = "".join(f"<li>{html.escape(text)}</li>" for text in footprint.sentences(line))
             if items:

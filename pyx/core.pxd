@@ -162,6 +162,7 @@ cdef extern from "core/load.h":
         int64_t warmup_ns
         int64_t window_ns
         int server_pid
+        int server_tree
         counters *counters
 
     struct load_ops:

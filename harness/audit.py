@@ -26,7 +26,7 @@ LIMITS = {
     "steal": 0.02,  # share of one CPU's time taken by the hypervisor
 }
 FINDINGS = {
-    "load_limited": 0.95,  # utilisation of the generator's thread
+    "load_limited": 0.95,  # utilisation of the generator's thread, or throughput over the null-server ceiling
     "cpu_limited": 0.95,  # utilisation of all CPUs
     "worker_limited": 0.95,  # busy share of the worker threads
     "lock_limited": 0.20,  # lock wait over response time
@@ -37,15 +37,15 @@ _STATES = ("think", "response", "generator", "connecting")
 
 
 def judge(
-    scenario: Scenario, records: Records, measured: Metrics
+    scenario: Scenario, records: Records, measured: Metrics, ceiling: float | None = None
 ) -> tuple[tuple[Mark, ...], tuple[Finding, ...]]:
-    """All marks and findings of a cell's replicates."""
+    """All marks and findings of a cell's replicates; ceiling: replies/s that the load generator can do at most."""
     marks = []
     for check, measure in _CHECKS.items():
         value = measure(scenario, records, measured)
         if value > LIMITS[check]:
             marks.append(Mark(check, value, LIMITS[check]))
-    return tuple(marks), tuple(_findings(records, measured))
+    return tuple(marks), tuple(_findings(records, measured, ceiling))
 
 
 def _accounting(scenario: Scenario, records: Records, measured: Metrics) -> float:
@@ -130,7 +130,7 @@ def _number(value: float | None) -> float:
     return 0.0 if value is None or math.isnan(value) else value
 
 
-def _findings(records: Records, measured: Metrics) -> list[Finding]:
+def _findings(records: Records, measured: Metrics, ceiling: float | None) -> list[Finding]:
     use, found = measured.utilisation, []
     for name, resource in (
         ("load_limited", "load_thread"),
@@ -139,6 +139,9 @@ def _findings(records: Records, measured: Metrics) -> list[Finding]:
     ):
         if _number(use.get(resource)) > FINDINGS[name]:
             found.append(Finding(name, use[resource], "of capacity"))
+    reached = measured.throughput.value / ceiling if ceiling else 0.0
+    if reached > FINDINGS["load_limited"] and not any(finding.name == "load_limited" for finding in found):
+        found.append(Finding("load_limited", reached, "of the null server's ceiling"))
     lock = _number(measured.counters.get("lock_wait")) / max(_number(measured.response.value), 1e-12)
     if lock > FINDINGS["lock_limited"]:
         found.append(Finding("lock_limited", lock, "lock wait over response"))

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,10 @@ def measure_once(
     """
     _plan_descriptors(int(scenario.get("clients", 1)))
     started, stolen = time.time(), _stolen()
+    clock = [time.perf_counter()]
     try:
         with _serving(scenario) as server:
+            clock.append(time.perf_counter())
             load = Load(
                 scenario.load,
                 scenario.service,
@@ -87,12 +90,14 @@ def measure_once(
             )
             with watched(server.pid, sample) as samples:
                 raw = load.run()
+            clock.append(time.perf_counter())
             if not server.alive():
                 raise MeasureError(_death(scenario, server))
     except LoadError as error:
         raise MeasureError(f"{scenario.service} on {scenario.server}: {error}") from error
     except ServerError as error:
         raise MeasureError(str(error), error.usage) from error
+    clock.append(time.perf_counter())
     record = _record(raw)
     if samples:
         record["samples"] = timeline.cut(samples, raw["planned_start"], raw["planned_end"])
@@ -100,6 +105,9 @@ def measure_once(
     record["workers"] = int(scenario.get("workers", 0))
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
+    parts = (b - a for a, b in pairwise(clock))
+    record["seconds"] = dict(zip(("start", "load", "stop"), parts, strict=True))
+    record["seconds"]["whole"] = time.perf_counter() - clock[0]
     return Replicate(uuid.uuid4().hex, started, block, record)
 
 
@@ -216,13 +224,27 @@ def _sparse(histogram: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cell_of(scenario: Scenario, replicates: Sequence[Replicate], predicted: Metrics | None = None) -> Cell:
-    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit."""
+def cell_of(
+    scenario: Scenario,
+    replicates: Sequence[Replicate],
+    predicted: Metrics | None = None,
+    level: float = 0.95,
+    ceiling: float | None = None,
+) -> Cell:
+    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
+
+    Parameters
+    ----------
+    level : float
+        Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
+    ceiling : float, optional
+        The most replies per second that the load generator was seen to do.
+    """
     if not replicates:
         return Cell(scenario, predicted=predicted)
     records = [replicate.record for replicate in replicates]
-    measured = metrics_of(records)
-    broken, findings = audit.judge(scenario, records, measured)
+    measured = metrics_of(records, level)
+    broken, findings = audit.judge(scenario, records, measured, ceiling)
     return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
 
 
@@ -236,7 +258,7 @@ def throughput_of(record: Mapping[str, Any]) -> float:
     return replies(record) / (float(record["window"]) * 1e-9)
 
 
-def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
+def metrics_of(records: Sequence[Mapping[str, Any]], level: float = 0.95) -> Metrics:
     """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
     rates = [throughput_of(record) for record in records]
     merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
@@ -246,7 +268,7 @@ def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
         for record in records
     ]
     response = quantiles.mean(merged)
-    spread = quantiles.interval(means)
+    spread = quantiles.interval(means, level)
     window = sum(record["window"] for record in records) * 1e-9
     operations = {}
     for name in records[0]["histograms"]:
@@ -254,7 +276,7 @@ def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
         if part.count:
             operations[name] = (part.count / window, quantiles.mean(part))
     return Metrics(
-        throughput=quantiles.interval(rates),
+        throughput=quantiles.interval(rates, level),
         response=Estimate(
             response, response + spread.low - spread.value, response + spread.high - spread.value
         ),

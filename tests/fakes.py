@@ -67,6 +67,7 @@ def record(scenario: Scenario, rate: float, window: float) -> dict[str, Any]:
         "client_counts": [count // clients] * clients,
         "steal": 0.0,
         "cpus": 2,
+        "seconds": {"start": 0.01, "load": window + 0.02, "stop": 0.01, "whole": window + 0.05},
     }
 
 

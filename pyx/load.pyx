@@ -5,7 +5,7 @@ import numpy as np
 from libc.errno cimport EINVAL
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from pyx cimport core
 from pyx.settings cimport Settings
 
@@ -36,6 +36,13 @@ def bucket_of(value):
     return core.histogram_index(value)
 
 
+def schedule(str arrivals, double rate, uint64_t seed, int count, int thread=0, int threads=1):
+    """The first `count` arrivals that the open load plans for one of its threads, ns after it begins."""
+    cdef core.schedule plan
+    core.schedule_init(&plan, arrivals == "poisson", rate, seed, thread, threads)
+    return np.array([core.schedule_next(&plan) for _ in range(count)], dtype=np.int64)
+
+
 cdef _errors(core.load_errors *errors):
     cdef uint64_t *values = <uint64_t *>errors
     found = {}
@@ -62,6 +69,36 @@ cdef _histogram(core.histogram *histogram):
     memcpy(&view[0], &histogram.bucket[0], core.HISTOGRAM_BUCKETS * sizeof(uint64_t))
     return {"count": histogram.count, "sum": histogram.sum, "min": histogram.min, "max": histogram.max,
             "buckets": buckets}
+
+
+cdef _by_operation(core.histogram *histograms, operations):
+    return {name: _histogram(&histograms[i]) for i, name in enumerate(operations)}
+
+
+cdef _common(core.load_result *result, operations):
+    return {
+        "planned_start": result.planned_start, "planned_end": result.planned_end,
+        "start": _edge(&result.start), "end": _edge(&result.end),
+        "clients": result.clients, "threads": result.threads, "addresses": result.addresses,
+        "connect": result.connect_ns, "connect_max": result.connect_max_ns,
+        "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
+        "connecting": result.connecting_ns,
+        "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
+        "histograms": _by_operation(result.histogram, operations), "lag": _histogram(result.lag),
+        "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
+        "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
+    }
+
+
+cdef _planned(core.load_result *result, operations):
+    """What only a load with planned arrivals records."""
+    return {
+        "service": _by_operation(result.service, operations),
+        "planned": result.planned, "sent": result.sent,
+        "backlog": [result.backlog[0], result.backlog[1]], "backlog_peak": result.backlog_peak,
+        "unfinished": result.unfinished, "unfinished_ns": result.unfinished_ns,
+        "in_system_ns": result.in_system_ns, "sojourn_ns": result.sojourn_ns,
+    }
 
 
 cdef class Load:
@@ -156,35 +193,25 @@ cdef class Load:
         cdef char message[512]
         cdef int rc
         cdef uint64_t[::1] counts
+        cdef size_t operations = len(self.operations)
         client_count = np.zeros(self.clients, dtype=np.uint64)
         counts = client_count
         message[0] = 0
-        operations = len(self.operations)
+        memset(&result, 0, sizeof(result))
         result.operations = operations
-        result.histogram = <core.histogram *>calloc(operations, sizeof(core.histogram))
+        result.histogram = <core.histogram *>calloc(2 * operations + 1, sizeof(core.histogram))
         if result.histogram == NULL:
             raise MemoryError()
+        result.service = result.histogram + operations
+        result.lag = result.service + operations
         result.client_count = &counts[0]
-        for i in range(core.LOAD_BINS):
-            result.bin_count[i] = 0
-            result.bin_response[i] = 0
         try:
             with nogil:
                 rc = self.ops.run(self.self, &result, message, sizeof(message))
             if rc:
                 raise LoadError(message.decode() or f"the load failed: error {-rc}")
-            return {
-                "planned_start": result.planned_start, "planned_end": result.planned_end,
-                "start": _edge(&result.start), "end": _edge(&result.end),
-                "clients": result.clients, "threads": result.threads,
-                "connect": result.connect_ns, "connect_max": result.connect_max_ns,
-                "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
-                "connecting": result.connecting_ns,
-                "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
-                "histograms": {name: _histogram(&result.histogram[i]) for i, name in enumerate(self.operations)},
-                "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
-                "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
-                "client_count": client_count[: result.clients],
-            }
+            found = _common(&result, self.operations)
+            found["client_count"] = client_count[: result.clients]
+            return found | (_planned(&result, self.operations) if result.open else {})
         finally:
             free(result.histogram)

@@ -11,7 +11,7 @@ from typing import Any
 from harness import trust
 from harness.advice import Advice, advice, mark_text
 from harness.lines import system_of
-from harness.timeline import UNITS, Timeline
+from harness.timeline import UNITS, WORDS, Timeline
 from models.metrics import Finding, Mark
 from models.wording import amount, figure, interval, named, percent, set_of
 
@@ -227,7 +227,9 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[str]:
 def _sampled(found: Timeline) -> Iterator[str]:
     """What the server's processes took, medians over the window."""
     known = [(name, found.typical(name), unit) for name, unit in UNITS.items()]
-    rows = [(name, figure(value), unit) for name, value, unit in known if math.isfinite(value)]
+    rows = [
+        (WORDS.get(name, name), figure(value), unit) for name, value, unit in known if math.isfinite(value)
+    ]
     yield from lines(rows, ("server's processes", "median", "unit"), words=1)
 
 

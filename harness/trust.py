@@ -1,4 +1,4 @@
-"""How far a sweep can be trusted, in sentences: noise, stopping, drift, the generator's certificate, the time spent."""
+"""How far a sweep can be trusted, in sentences: noise, stopping, the generator's certificate, the time spent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from typing import Any
 
 from models.wording import percent, rate, seconds
 
-_REASONS = {
-    "interval": "every interval was narrow enough",
-    "budget": "the time allowed was spent",
-    "blocks": "the most blocks allowed were measured",
-}
-
 
 def sentences(sweep: Mapping[str, Any]) -> list[str]:
     """All that a document's `sweep` knows of its own quality; what it does not hold is left out."""
@@ -21,7 +15,6 @@ def sentences(sweep: Mapping[str, Any]) -> list[str]:
     return [
         *_noise(noise),
         *_stopping(sweep.get("stopping") or {}),
-        *_drifted(noise.get("yardstick") or {}),
         *_certificate(sweep.get("certificate") or {}, noise),
         *_efficiency(sweep.get("efficiency") or {}),
     ]
@@ -45,36 +38,13 @@ def _noise(noise: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _stopping(stopping: Mapping[str, Any]) -> Iterator[str]:
-    if not stopping:
+    """Why no further block was measured, and what that does to the intervals."""
+    says = str(stopping.get("says") or "")
+    if not says:
         return
-    reason, blocks, steady = (stopping.get(name) for name in ("reason", "blocks", "steady"))
-    count = f"{blocks} block{'' if blocks == 1 else 's'}"
-    if steady is not None and steady != blocks:
-        count += f", {steady} of them at the machine's usual speed"
-    text = (
-        f"Stopped after {count}: {_REASONS.get(reason, reason)}"
-        if reason
-        else f"Not finished: {count} so far"
-    )
-    if stopping.get("widest") is not None:
-        text += f"; the widest interval of a throughput is ±{percent(stopping['widest'])}"
+    text = says[0].upper() + says[1:]
     if stopping.get("coverage") is not None:
-        text += f"; with this rule a 95 % interval holds the truth in {percent(stopping['coverage'])} of simulated sweeps"
-    yield f"{text}."
-
-
-def _drifted(yardstick: Mapping[str, Any]) -> Iterator[str]:
-    """Blocks in which the machine was not as fast as usual, and what was done about them."""
-    rows = yardstick.get("blocks") or ()
-    drifted = [row for row in rows if row.get("drifted")]
-    if not drifted:
-        return
-    several = len(drifted) != 1
-    text = f"In {len(drifted)} of {len(rows)} blocks the machine's speed shifted by over {percent(yardstick['limit'])}"
-    if yardstick.get("left_out"):
-        text += f"; {'they are' if several else 'it is'} left out of the figures"
-    else:
-        text += f"; {'they are' if several else 'it is'} kept, as too few others remain"
+        text += f"; a 95 % interval holds the truth in {percent(stopping['coverage'])} of sweeps simulated with this rule"
     yield f"{text}."
 
 

@@ -45,6 +45,12 @@ EFFORT = _together(
     click.option("--time", "window", type=float, metavar="S", help="Seconds measured in each (default: 1)."),
     click.option("--warmup", type=float, metavar="S", help="Seconds of load before them (default: 0.15)."),
 )
+SAMPLE = click.option(
+    "--sample",
+    type=float,
+    metavar="S",
+    help="Look at the server's processes this often: CPU, memory, threads, switches over time (default: not).",
+)
 STOPPING = _together(
     click.option(
         "--precision",

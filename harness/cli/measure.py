@@ -7,15 +7,21 @@ from typing import Any
 import click
 
 from harness.cli import OK
-from harness.cli._options import AS_JSON, EFFORT, SYSTEM, check_effort, print_json, scenario_of
+from harness.cli._options import AS_JSON, EFFORT, SAMPLE, SYSTEM, check_effort, print_json, scenario_of
 
 
 @click.command(short_help="Measure one scenario.")
 @SYSTEM
 @EFFORT
+@SAMPLE
 @AS_JSON
 def command(
-    as_json: bool, reps: int | None, window: float | None, warmup: float | None, **system: Any
+    as_json: bool,
+    reps: int | None,
+    window: float | None,
+    warmup: float | None,
+    sample: float | None,
+    **system: Any,
 ) -> int:
     """Measures one scenario, each repetition on a fresh server process.
 
@@ -23,7 +29,7 @@ def command(
     Example:
       python -m harness measure --service stock --server sbuf --set clients=50 --set workers=4 --json
     """
-    check_effort(reps=reps, window=window, warmup=warmup)
+    check_effort(reps=reps, window=window, warmup=warmup, sample=sample)
     scenario = scenario_of(**system)
     from harness import measuring
     from harness.plan import REPS, WARMUP, WINDOW
@@ -35,7 +41,7 @@ def command(
     with Reporting() as progress:
         progress.begin("measuring", count)
         for block in range(count):
-            replicates.append(measuring.measure_once(scenario, block=block, **timing))
+            replicates.append(measuring.measure_once(scenario, block=block, sample=sample, **timing))
             progress.step(f"{measuring.throughput_of(replicates[-1].record):,.0f} replies/s")
     cell = measuring.cell_of(scenario, replicates).to_json()
     if as_json:

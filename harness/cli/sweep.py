@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import FAILED, INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, STOPPING, SYSTEM, print_json
+from harness.cli._options import AS_JSON, EFFORT, SAMPLE, STOPPING, SYSTEM, print_json
 
 if TYPE_CHECKING:
     from harness.plan import Plan
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 @SYSTEM
 @EFFORT
 @STOPPING
-@click.option(
-    "--sample", type=float, metavar="S", help="Look at the server's processes this often (default: not)."
-)
+@SAMPLE
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

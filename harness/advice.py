@@ -58,7 +58,7 @@ class Advice:
 
 
 def advice(cells: Sequence[Mapping[str, Any]]) -> tuple[Advice, ...]:
-    """All that occur in a document's cells: marks first, then findings, each by how many cells carry it."""
+    """All that occur in a document's cells and have words: marks, then findings, each by how many cells carry it."""
     given: dict[tuple[bool, str], list[Mark | Finding]] = {}
     for cell in cells:
         for mark in map(Mark.from_json, cell["broken"]):
@@ -68,6 +68,7 @@ def advice(cells: Sequence[Mapping[str, Any]]) -> tuple[Advice, ...]:
     found = [
         Advice(name, broken, rows[0].limit, rows[0].unit, rows[0].says, rows[0].todo, len(rows))
         for (broken, name), rows in given.items()
+        if rows[0].says or rows[0].todo
     ]
     return tuple(sorted(found, key=lambda item: (not item.broken, -item.cells, item.name)))
 

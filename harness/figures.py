@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 SERVICE = "99th percentile from sending on"
+STRETCH = 4.0  # how far beyond the figures the response's axis runs at most for their intervals
 APART = 8.0  # ratio of two curves' highest throughputs from which the axis starts logarithmic
 
 # Shades that differ in lightness, so that they stay apart in grey and beside the curves' own colours.
@@ -93,10 +94,25 @@ def response(source: Source) -> Figure:
             ("broken", "", "circle-open"),
         ),
     )
-    times = [m.response.value * 1e3 for m in _known(lines)] + [m.p99 * 1e3 for m in _known(lines)]
-    times += [_service_p99(m) * 1e3 for m in _known(lines)]
-    made.update_yaxes(type="log", **figure_style.decades(times))
+    low, high = _span(_known(lines))
+    room = 0.05 * (math.log10(high / low) + 0.2)
+    span = [math.log10(low) - room, math.log10(high) + room]
+    made.update_yaxes(type="log", range=span, **figure_style.decades([low, high]))
     return made
+
+
+def _span(known: Sequence[Metrics]) -> tuple[float, float]:
+    """From which to which time the response's axis runs, ms.
+
+    Intervals are drawn in full as far as they reach `STRETCH` times beyond the figures themselves: those of two
+    runs can span many decades, and would press all else into a line.
+    """
+    times = [time for m in known for time in (m.response.value, m.p99, _service_p99(m))]
+    times = [time * 1e3 for time in times if math.isfinite(time) and time > 0] or [1.0]
+    low, high = min(times), max(times)
+    lows = [m.response.low * 1e3 for m in known if m.response.low > 0]
+    highs = [m.response.high * 1e3 for m in known if math.isfinite(m.response.high)]
+    return max(min([low, *lows]), low / STRETCH), min(max([high, *highs]), high * STRETCH)
 
 
 def _quantile(

@@ -59,7 +59,7 @@ h2 ~ h3 { margin-top: 1.2rem; }
   margin-right: .45em; vertical-align: baseline; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr));
   gap: 1.2rem 1.6rem; }
-.three { grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); }
+.three { grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr)); }
 figure { margin: .4rem 0 0; min-width: 0; }
 figcaption { font-size: .92rem; font-weight: 600; }
 .scroll { overflow-x: auto; }

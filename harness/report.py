@@ -97,7 +97,7 @@ def question(document: Mapping[str, Any]) -> str:
     if not variables:
         return f"What does {system} do?"
     if variables == ["arrival_rate"]:
-        return f"How much load can {system} take, and how long does it answer in?"
+        return f"How much load can {system} take, and how fast does it answer?"
     if variables in (["workers"], ["clients"]):
         return f"Where does {system} stop scaling with {variables[0]}, and why?"
     return f"How does the throughput of {system} depend on {' and '.join(variables)}?"
@@ -134,12 +134,17 @@ def _answers(lines: Sequence[Line]) -> Iterator[str]:
         yield f'<article class="answer" style="--line: {line.colour}">'
         yield f'<h3 class="label"><span class="dot"></span>{html.escape(line.label)}</h3>'
         yield f'<p class="peak">{html.escape(peak)}</p><p class="sure">{html.escape(_sure(line))}</p>'
-        text = re.sub(r"(?<=[0-9]) (?=%|µs|ms|s\b)", "\u00a0", explanation["text"])
+        text = _joined(explanation["text"])
         yield from (f"<p>{html.escape(sentence)}</p>" for sentence in re.split(r"(?<=[.]) (?=[A-Z])", text))
         rows = [(row["name"], plain(row["value"]), row["unit"]) for row in explanation["evidence"]]
         yield folded(f"Evidence ({len(rows)} figures)", rows, ("figure", "value", "unit"))
         yield "</article>"
     yield "</section>"
+
+
+def _joined(text: str) -> str:
+    """The text with each figure kept on one line with its unit."""
+    return re.sub(r"(?<=[0-9]) (?=%|ns|µs|ms|s\b|bytes|[KMG]iB)", "\u00a0", text)
 
 
 def _sure(line: Line) -> str:
@@ -232,7 +237,7 @@ def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]
             yield _placed(plots, f"taken-{variable}-{panel}", plot, height=340)
         yield "</div>"
         for line in group:
-            items = "".join(f"<li>{html.escape(text)}</li>" for text in footprint.sentences(line))
+            items = "".join(f"<li>{html.escape(_joined(text))}</li>" for text in footprint.sentences(line))
             if items:
                 label = f", {html.escape(line.label)}" if len(group) > 1 else ""
                 yield f"<p>What it takes, medians over the window{label}:</p><ul>{items}</ul>"
@@ -257,7 +262,7 @@ def _quality(sweep: Mapping[str, Any]) -> Iterator[str]:
         yield '<p class="note">No configuration was measured twice, so that the noise is not known.</p>'
     sentences = trust.sentences(sweep)
     if sentences:
-        yield f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in sentences)}</ul>"
+        yield f"<ul>{''.join(f'<li>{html.escape(_joined(text))}</li>' for text in sentences)}</ul>"
     parts = {name: sweep[name] for name in QUALITY if sweep.get(name)}
     if parts:
         yield folded("All figures on quality", flat(parts), ("figure", "value"))

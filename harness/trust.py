@@ -13,14 +13,14 @@ def sentences(sweep: Mapping[str, Any]) -> list[str]:
     """All that a document's `sweep` knows of its own quality; what it does not hold is left out."""
     noise = sweep.get("noise") or {}
     return [
-        *_noise(noise),
+        *_noise(noise, str(sweep.get("load"))),
         *_stopping(sweep.get("stopping") or {}),
         *_certificate(sweep.get("certificate") or {}, noise),
         *_efficiency(sweep.get("efficiency") or {}),
     ]
 
 
-def _noise(noise: Mapping[str, Any]) -> Iterator[str]:
+def _noise(noise: Mapping[str, Any], load: str) -> Iterator[str]:
     """How far two measurements of the same thing were apart in this very sweep."""
     found = [abs(x) for x in noise.get("aa") or () if x is not None]
     if not found:
@@ -34,6 +34,8 @@ def _noise(noise: Mapping[str, Any]) -> Iterator[str]:
         text += ", which is significant although nothing differed: distrust small differences in this sweep"
     elif different is False:
         text += ", which is not significant"
+    if load == "open":
+        text += "; the throughput of an open load is that of its schedule, so that this says nothing of its response"
     yield f"{text}."
 
 

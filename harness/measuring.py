@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from pyx.load import Load, LoadError
 
-from harness import audit, timeline
+from harness import audit, network, summaries, timeline
 from harness.cell import Cell, Replicate
 from harness.errors import HarnessError
 from harness.watching import watched
-from models import quantiles
+from models import imported, quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
 from pyx.server import Server, ServerError
@@ -70,8 +70,10 @@ def measure_once(
 
     With `sample` (s) it holds `samples` too: the server's process tree over the window, times in ns since its start.
     """
+    if scenario.server == imported.NAME:
+        raise MeasureError("imported: results of another tool cannot be measured again", True)
     _plan_descriptors(int(scenario.get("clients", 1)))
-    started, stolen = time.time(), _stolen()
+    started, stolen, net = time.time(), _stolen(), network.counts()
     clock = [time.perf_counter()]
     try:
         with _serving(scenario) as server:
@@ -105,6 +107,7 @@ def measure_once(
     record["workers"] = int(scenario.get("workers", 0))
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
+    record["net"] = network.change(net, network.counts())
     parts = (b - a for a, b in pairwise(clock))
     record["seconds"] = dict(zip(("start", "load", "stop"), parts, strict=True))
     record["seconds"]["whole"] = time.perf_counter() - clock[0]
@@ -230,6 +233,7 @@ def cell_of(
     predicted: Metrics | None = None,
     level: float = 0.95,
     ceiling: float | None = None,
+    drift: float = 0.0,
 ) -> Cell:
     """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
 
@@ -237,14 +241,15 @@ def cell_of(
     ----------
     level : float
         Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
-    ceiling : float, optional
-        The most replies per second that the load generator was seen to do.
+    ceiling, drift : float
+        The most that the load generator was seen to do (1/s), and the worst shift of the machine's speed, as
+        `harness.audit.judge` takes them.
     """
     if not replicates:
         return Cell(scenario, predicted=predicted)
     records = [replicate.record for replicate in replicates]
     measured = metrics_of(records, level)
-    broken, findings = audit.judge(scenario, records, measured, ceiling)
+    broken, findings = audit.judge(scenario, records, measured, ceiling, drift)
     return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
 
 
@@ -254,12 +259,17 @@ def replies(record: Mapping[str, Any]) -> int:
 
 
 def throughput_of(record: Mapping[str, Any]) -> float:
-    """Replies per second of one replicate."""
+    """Replies per second of one replicate; nan where another tool measured it and did not say."""
+    if "summary" in record:
+        rate = record["summary"].get("throughput")
+        return float("nan") if rate is None else float(rate)
     return replies(record) / (float(record["window"]) * 1e-9)
 
 
 def metrics_of(records: Sequence[Mapping[str, Any]], level: float = 0.95) -> Metrics:
     """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
+    if "summary" in records[0]:
+        return summaries.metrics_of(records)
     rates = [throughput_of(record) for record in records]
     merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
     p50, p90, p99 = (quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99))

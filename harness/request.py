@@ -11,7 +11,7 @@ from typing import Any
 from harness import values
 from harness.errors import HarnessError
 from harness.plan import LOAD, SEED_KNOB, Plan
-from models import knobs
+from models import imported, knobs
 from models.knobs import Knob, Value
 from models.scenario import Scenario, ScenarioError
 
@@ -180,6 +180,11 @@ def parts(
 
 def knob_table(service: str, server: str, load: str, names: Iterable[str]) -> dict[str, Knob]:
     """The knobs of a scenario's parts by name; HarnessError says which of the names they do not have."""
+    if imported.NAME in (service, server, load):
+        raise HarnessError(
+            "imported: results of another tool cannot be measured on; start a sweep of a server with another --out",
+            usage=True,
+        )
     try:
         Scenario.of(service, server, load)
         table = {**knobs.of_parts(service, server, load), SEED_KNOB.name: SEED_KNOB}

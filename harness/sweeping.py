@@ -78,13 +78,15 @@ def sweep(
     HarnessError
         When the request is wrong, or the store cannot be used.
     """
-    from harness import document
+    from harness import auditing, document
 
     wanted = request_for(variables, values, options, **request)
 
     with open_for(wanted, Path(out) if out else None, resume) as store:
         execute(store, progress or Silent(), predict)
-        return document.document(store)
+        result = document.document(store)
+        auditing.keep(store, result["cells"])
+        return result
 
 
 def request_for(

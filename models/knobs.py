@@ -82,8 +82,11 @@ def text_of(value: Value) -> str:
 
 
 @cache
-def _registries() -> dict[str, dict[str, dict[str, object]]]:
-    return {"service": registry.services(), "server": registry.servers(), "load": registry.loads()}
+def _registries() -> dict[str, dict[str, Mapping[str, object]]]:
+    from models import imported
+
+    native = {"service": registry.services(), "server": registry.servers(), "load": registry.loads()}
+    return {kind: {**rows, **imported.KINDS[kind]} for kind, rows in native.items()}
 
 
 def variants(kind: str) -> Mapping[str, Mapping[str, object]]:

@@ -65,6 +65,12 @@ STOPPING = _together(
         help="Measuring time within which further blocks must end (default: 1.3 times the planned blocks').",
     ),
 )
+COLUMNS = _together(
+    click.option("--n", metavar="NAME", help="Column of clients, or their number in every row."),
+    click.option("--x", metavar="NAME", help="Column of throughput."),
+    click.option("--r", metavar="NAME", help="Column of response time; none leaves all such times out."),
+    click.option("--think", metavar="NAME", help="Column of think time, or seconds of it in every row."),
+)
 
 
 def scenario_of(

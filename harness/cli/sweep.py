@@ -80,13 +80,14 @@ def command(
 
 def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:
     """Executes the store's plan, shows its result (json, text or None), and gives the exit code."""
-    from harness import document, sweeping
+    from harness import auditing, document, sweeping
     from harness.progress import Reporting
 
     try:
         with Reporting() as progress:
             outcome = sweeping.execute(store, progress, predict, click.get_current_context().obj)
         result = document.document(store)
+        auditing.keep(store, result["cells"])
     except KeyboardInterrupt:
         kept = len(store.done())
         print(

@@ -138,7 +138,7 @@ def _undelivered(scenario: Scenario, record: Mapping[str, Any]) -> float:
         return short
     # The plan itself: chance moves a Poisson count by its root, five times which is never seen.
     off = max(abs(planned - wanted) - 5 * math.sqrt(wanted), 0) / wanted
-    return max(short, off)
+    return float(max(short, off))
 
 
 def _stationarity(scenario: Scenario, records: Records, measured: Metrics) -> float:

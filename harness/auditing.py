@@ -128,6 +128,7 @@ def _of_store(store: Store) -> list[Verdict]:
     if plan is None:
         raise HarnessError(f"{store.path}: holds no sweep yet", usage=True)
     stored, found = store.verdicts(), []
+    known = {key: runs[0][1].record for key, runs in store.replicates().items()}
     for cell in document.document(store)["cells"]:
         kept = stored.get(cell["key"])
         found.append(
@@ -135,11 +136,17 @@ def _of_store(store: Store) -> list[Verdict]:
                 label(plan, Scenario.from_json(cell["scenario"])),
                 tuple(Mark.from_json(row) for row in cell["broken"]),
                 tuple(Finding.from_json(row) for row in cell["findings"]),
-                None if cell["measured"] else "not measured",
+                _unjudged(known.get(cell["key"])),
                 before=tuple(mark.check for mark in kept.broken) if kept else None,
             )
         )
     return found
+
+
+def _unjudged(record: Mapping[str, Any] | None) -> str | None:
+    if record is None:
+        return "not measured"
+    return summaries.unknown(record["summary"]) if "summary" in record else None
 
 
 def _of_row(row: Row) -> Verdict:

@@ -21,7 +21,7 @@ def findings(
     use = {name: known(value) for name, value in measured.utilisation.items()}
     values = {
         "load_limited": max(use.get("load_thread", 0.0), _share_of(ceiling, scenario, measured)),
-        "cpu_limited": use.get("cpu", 0.0),
+        "cpu_limited": _busy(use.get("cpu", 0.0)),
         "worker_limited": use.get("worker", 0.0),
         "lock_limited": _ratio(measured.counters.get("lock_wait"), measured.response.value),
         "think_limited": _thinking(records),
@@ -38,6 +38,11 @@ def findings(
 def known(value: float | None) -> float:
     """The value, or 0 where it is missing: what is not known shows nothing."""
     return 0.0 if value is None or math.isnan(value) else float(value)
+
+
+def _busy(share: float) -> float:
+    """Use of all CPUs, if it can be: what is more than there is shows nothing."""
+    return share if share <= marks.TABLE["cpu_accounts"].limit else 0.0
 
 
 def _ratio(part: float | None, whole: float | None) -> float:

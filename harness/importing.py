@@ -84,7 +84,8 @@ def _rows(paths: Sequence[Path], hints: Hints) -> tuple[str, list[Row]]:
 
 
 def _planned(tool: str, file: str, rows: Sequence[Row]) -> tuple[Plan, list[tuple[Visit, Replicate]]]:
-    axis = rows[0].variable if rows[0].variable in imported.AXES else imported.OTHER
+    whole = all(row.x == int(row.x) >= 0 for row in rows)
+    axis = rows[0].variable if rows[0].variable in imported.AXES and whole else imported.OTHER
     options: list[tuple[str, tuple[str, ...]]] = [("file", (file,)), ("tool", (tool,))]
     if axis == imported.OTHER:
         options.append(("column", (rows[0].variable,)))

@@ -10,11 +10,11 @@ OTHER = "x"  # the axis of whatever else a file's first column is; `column` says
 AXES = ("clients", "workers", "threads", "processes", "cores", OTHER)
 
 _ROWS = (
-    ("clients", "real", 0.0, "0:1000000000", "clients", "clients at the same time; 0: not known"),
-    ("workers", "real", 0.0, "0:1000000000", "workers", "workers of the server; 0: not known"),
-    ("threads", "real", 0.0, "0:1000000000", "threads", "threads of the server; 0: not known"),
-    ("processes", "real", 0.0, "0:1000000000", "processes", "processes of the server; 0: not known"),
-    ("cores", "real", 0.0, "0:1000000000", "cores", "cores of the server; 0: not known"),
+    ("clients", "int", 0, "0:1000000000", "clients", "clients at the same time; 0: not known"),
+    ("workers", "int", 0, "0:1000000000", "workers", "workers of the server; 0: not known"),
+    ("threads", "int", 0, "0:1000000000", "threads", "threads of the server; 0: not known"),
+    ("processes", "int", 0, "0:1000000000", "processes", "processes of the server; 0: not known"),
+    ("cores", "int", 0, "0:1000000000", "cores", "cores of the server; 0: not known"),
     (OTHER, "real", 0.0, "-1e300:1e300", "", "the value of another column, which `column` names"),
     ("column", "text", "", "a name", "", "the column that x is of"),
     ("series", "text", "", "words", "", "what tells this curve of the file from the others"),

@@ -228,6 +228,22 @@ def utilisation(source: Source) -> Figure:
     return made
 
 
+def knows_cpu(line: Line) -> bool:
+    """Whether `cpu` has anything to draw of the curve."""
+    return any(bill(point) or math.isfinite(_total(point.predicted)) for point in line.points)
+
+
+def knows_use(line: Line) -> bool:
+    """Whether `utilisation` has anything to draw of the curve."""
+    uses = [
+        p.measured.utilisation.get(name, math.nan)
+        for p in line.measured
+        if p.measured
+        for name, *_ in RESOURCES
+    ]
+    return any(math.isfinite(use) for use in uses)
+
+
 def highest_cpu(lines: Sequence[Line]) -> float:
     """The tallest bar or mark of `cpu`, µs, with some room above it."""
     measured = [cost.total * 1e6 for line in lines for point in line.points if (cost := bill(point))]

@@ -7,7 +7,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 FEW = 4  # cells up to which their course over time is shown without a click
+NOT_STARTED = {"target", "imported"}  # servers that run already, or ran elsewhere
 QUALITY = ("noise", "stopping", "certificate", "efficiency")
 _CONFIG = {
     "responsive": True,
@@ -109,8 +111,10 @@ def _what(document: Mapping[str, Any]) -> str:
     runs = sum(len(cell["replicates"]) for cell in cells)
     broken = sum(bool(cell["broken"]) for cell in cells) or "none"
     predicted = sum(cell["predicted"] is not None for cell in cells) or "none"
+    servers = {cell["scenario"]["server"] for cell in cells}
+    fresh = "" if servers & NOT_STARTED else ", each on a fresh server process"
     return (
-        f"{len(cells)} configurations, {runs} runs, each on a fresh server process; {broken} of them broken, "
+        f"{len(cells)} configurations, {runs} runs{fresh}; {broken} of the configurations broken, "
         f"{predicted} predicted before they were measured. Sweep {document['sweep']['id']}."
     )
 
@@ -179,15 +183,29 @@ def _figures(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
         yield "<h2>Response time</h2>"
         yield _placed(plots, f"response-{variable}", figures.response(group))
         top = figures.highest_cpu(group)
+        known = [line for line in group if figures.knows_cpu(line)]
         yield "<h2>CPU that a reply costs, and whose</h2>"
-        yield '<div class="panels">'
-        for line in group:
-            yield _placed(plots, f"cpu-{lines.index(line)}", figures.cpu([line], top), line, 360)
-        yield "</div><h2>How busy each resource was</h2>"
-        yield '<div class="panels">'
-        for line in group:
-            yield _placed(plots, f"use-{lines.index(line)}", figures.utilisation([line]), line, 360)
-        yield "</div>"
+        yield from _panels(plots, lines, known, "cpu", partial(figures.cpu, top=top))
+        known = [line for line in group if figures.knows_use(line)]
+        yield "<h2>How busy each resource was</h2>"
+        yield from _panels(plots, lines, known, "use", figures.utilisation)
+
+
+def _panels(
+    plots: dict[str, Figure],
+    lines: Sequence[Line],
+    known: Sequence[Line],
+    name: str,
+    draw: Callable[[Sequence[Line]], Figure],
+) -> Iterator[str]:
+    """A figure for each curve of which something is known."""
+    if not known:
+        yield '<p class="note">Not known: nobody looked at the processor time while this was measured.</p>'
+        return
+    yield '<div class="panels">'
+    for line in known:
+        yield _placed(plots, f"{name}-{lines.index(line)}", draw([line]), line, 360)
+    yield "</div>"
 
 
 def _placed(
@@ -257,12 +275,8 @@ _LAWS = {"usl": "USL", "amdahl": "Amdahl's law"}
 def _quality(sweep: Mapping[str, Any]) -> Iterator[str]:
     """Noise, stopping, the generator's certificate, and what share of the time was measured."""
     yield "<h2>How far these figures can be trusted</h2>"
-    noise = sweep.get("noise") or {}
-    if not any(x is not None for x in noise.get("aa") or ()):
-        yield '<p class="note">No configuration was measured twice, so that the noise is not known.</p>'
-    sentences = trust.sentences(sweep)
-    if sentences:
-        yield f"<ul>{''.join(f'<li>{html.escape(_joined(text))}</li>' for text in sentences)}</ul>"
+    items = (f"<li>{html.escape(_joined(text))}</li>" for text in trust.sentences(sweep))
+    yield f"<ul>{''.join(items)}</ul>"
     parts = {name: sweep[name] for name in QUALITY if sweep.get(name)}
     if parts:
         yield folded("All figures on quality", flat(parts), ("figure", "value"))

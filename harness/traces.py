@@ -34,8 +34,9 @@ def measured(
     for broken in (False, True):
         points = [point for point in line.measured if bool(point.broken) is broken]
         found = [read(point.measured) for point in points if point.measured]
-        high = [max(e.high - e.value, 0) * scale if math.isfinite(e.high) else 0 for e in found]
-        low = [max(e.value - e.low, 0) * scale if math.isfinite(e.low) else 0 for e in found]
+        # None where there is no interval: a bar of no height would be drawn as a line through the mark.
+        high = [max(e.high - e.value, 0) * scale if math.isfinite(e.high) else None for e in found]
+        low = [max(e.value - e.low, 0) * scale if math.isfinite(e.low) else None for e in found]
         if broken and not points:
             continue
         xs: list[float | None] = [point.x for point in points]

@@ -6,12 +6,17 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from models import imported
 from models.wording import percent, rate, seconds
 
 
 def sentences(sweep: Mapping[str, Any]) -> list[str]:
     """All that a document's `sweep` knows of its own quality; what it does not hold is left out."""
     noise = sweep.get("noise") or {}
+    if sweep.get("server") == imported.NAME:
+        return [
+            "Another tool measured this: how noisy the machine was, and what the tool can do at most, is not known."
+        ]
     return [
         *_noise(noise, str(sweep.get("load"))),
         *_stopping(sweep.get("stopping") or {}),
@@ -24,6 +29,7 @@ def _noise(noise: Mapping[str, Any], load: str) -> Iterator[str]:
     """How far two measurements of the same thing were apart in this very sweep."""
     found = [abs(x) for x in noise.get("aa") or () if x is not None]
     if not found:
+        yield "No configuration was measured twice, so that the noise is not known."
         return
     text = (
         "Noise floor (A/A): one configuration was measured twice in each block, and the two differed by "

@@ -119,11 +119,15 @@ def test_ports_do_not_run_out_with_a_connection_for_each_request():
 
 def test_addresses_off_loopback_are_refused_when_their_ports_cannot_suffice():
     options = {"arrival_rate": "1000000", "connection": "per_request"}
-    with pytest.raises(LoadError, match=r"^needs 60000100 local ports, one address has \d+ .*ip_local_port_range"):
+    with pytest.raises(
+        LoadError, match=r"^needs 60000100 local ports, one address has \d+ .*ip_local_port_range"
+    ):
         Load("open", "synthetic", options, "192.0.2.1", 80, 1, 0.0, 1.0)
 
 
-@pytest.mark.parametrize(("server", "options"), [("sbuf", {"hold": "request"}), ("queues", {"accept": "epoll"})])
+@pytest.mark.parametrize(
+    ("server", "options"), [("sbuf", {"hold": "request"}), ("queues", {"accept": "epoll"})]
+)
 def test_ten_thousand_connections(server, options):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < 10_100:

@@ -31,7 +31,10 @@ def seconds(raw):
 def quantile(histograms, q):
     found = {
         "buckets": [
-            (index, int(count)) for h in histograms.values() for index, count in enumerate(h["buckets"]) if count
+            (index, int(count))
+            for h in histograms.values()
+            for index, count in enumerate(h["buckets"])
+            if count
         ]
     }
     for name, function in (("count", sum), ("sum", sum), ("min", min), ("max", max)):
@@ -142,7 +145,9 @@ def test_a_server_that_never_comes_back_leaves_its_requests_unfinished():
 
 
 def test_the_backlog_under_overload_grows_by_the_excess_of_the_rate():
-    with Server("synthetic", "queues", {"demand": "0.002", "demand_kind": "sleep", "workers": "1"}) as running:
+    with Server(
+        "synthetic", "queues", {"demand": "0.002", "demand_kind": "sleep", "workers": "1"}
+    ) as running:
         raw = run(running, window=1.0, arrival_rate=3000, clients=4, demand=0.002, demand_kind="sleep")
     delivered = trials.answered(raw) / seconds(raw)
     assert delivered < 1000

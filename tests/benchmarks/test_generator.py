@@ -57,7 +57,16 @@ def answers(port):
 
 def wrk(port, connections):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = ["taskset", "-c", "1", "wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", f"http://127.0.0.1:{port}/"]
+    words = [
+        "taskset",
+        "-c",
+        "1",
+        "wrk",
+        "-t1",
+        f"-c{connections}",
+        f"-d{SECONDS}s",
+        f"http://127.0.0.1:{port}/",
+    ]
     output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -44,10 +44,17 @@ int link_open(struct link *link, const struct load_env *env, void *service_clien
     return 0;
 }
 
-int link_opened(struct link *link) {
+int link_opened(struct link *link, const struct load_env *env, void *service_client) {
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    if (!error && env->service->client_address) {
+        struct sockaddr_in address = {0};
+        length = sizeof(address);
+        if (getsockname(link->fd, (struct sockaddr *)&address, &length))
+            return -errno;
+        env->service->client_address(service_client, link->session, &address);
+    }
     return -error;
 }
 

@@ -26,8 +26,8 @@ void link_free(struct link *link);
  * done. */
 int link_open(struct link *link, const struct load_env *env, void *service_client, in_addr_t from);
 
-/* The outcome of connecting. */
-int link_opened(struct link *link);
+/* The outcome of connecting; the session then knows its own address. */
+int link_opened(struct link *link, const struct load_env *env, void *service_client);
 
 /* Closes the connection, if there is one, and forgets all bytes. */
 void link_close(struct link *link, const struct load_env *env, void *service_client);

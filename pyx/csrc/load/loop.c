@@ -89,7 +89,8 @@ void loop_rest_until(struct loop *loop, struct client *client, int64_t now, int6
     set_timer(loop, client, due);
 }
 
-static void complete(struct loop *loop, struct client *client, int64_t now) {
+/* `last`: the server ends the connection behind this reply. */
+static void complete(struct loop *loop, struct client *client, int last, int64_t now) {
     const struct common *common = loop->common;
     if (common->policy->done)
         common->policy->done(loop, client, now);
@@ -104,9 +105,9 @@ static void complete(struct loop *loop, struct client *client, int64_t now) {
         result->bin_response[bin] += response;
         client->count++;
     }
-    if (!common->once) {
+    if (!last && !common->once) {
         common->policy->ready(loop, client, now);
-    } else if (common->client_closes) {
+    } else if (common->once && common->client_closes) {
         hang_up(loop, client);
         dial(loop, client, now);
     } else {
@@ -163,8 +164,29 @@ static void digest(struct loop *loop, struct client *client, const char *bytes, 
         buffer_consume(kept, buffer_length(kept) - length);
     else if (buffer_put(kept, bytes, length))
         fail(loop, client, -EPROTO, clock_now());
-    if (rc == 1)
-        complete(loop, client, clock_now());
+    if (rc == 1) {
+        const struct service_ops *service = loop->common->env.service;
+        int last = service->ends && service->ends(loop->common->service_client, client->link.session);
+        complete(loop, client, last, clock_now());
+    }
+}
+
+/* The server has ended the connection: some replies are complete by that. */
+static void conclude(struct loop *loop, struct client *client, int64_t now) {
+    const struct service_ops *service = loop->common->env.service;
+    int rc = client->state == RESPONSE && service->finish
+                 ? service->finish(loop->common->service_client, client->link.session)
+                 : 0;
+    if (rc == -EBADMSG)
+        loop_count_error(loop, rc, now);
+    if (rc)
+        complete(loop, client, 1, now);
+    if (client->finishing) {
+        hang_up(loop, client);
+        dial(loop, client, now);
+    } else {
+        fail(loop, client, -ENOTCONN, now);
+    }
 }
 
 static void receive(struct loop *loop, struct client *client, uint32_t events) {
@@ -177,13 +199,12 @@ static void receive(struct loop *loop, struct client *client, uint32_t events) {
                 fail(loop, client, -errno, clock_now());
             return;
         }
-        if (got == 0 && client->finishing) {
-            hang_up(loop, client);
-            dial(loop, client, clock_now());
+        if (got == 0) {
+            conclude(loop, client, clock_now());
             return;
         }
-        if (got == 0 || client->finishing) {
-            fail(loop, client, got ? -EPROTO : -ENOTCONN, clock_now());
+        if (client->finishing) {
+            fail(loop, client, -EPROTO, clock_now());
             return;
         }
         digest(loop, client, loop->scratch, (size_t)got);
@@ -195,7 +216,7 @@ static void receive(struct loop *loop, struct client *client, uint32_t events) {
 }
 
 static void connected(struct loop *loop, struct client *client) {
-    int rc = link_opened(&client->link);
+    int rc = link_opened(&client->link, &loop->common->env, loop->common->service_client);
     int64_t now = clock_now();
     if (rc) {
         fail(loop, client, rc, now);
@@ -292,12 +313,12 @@ static int turn(struct loop *loop, int64_t until) {
 
 int loop_connect(struct loop *loop) {
     const struct load_errors *errors = &loop->result.errors_outside;
-    size_t at_once = CONNECT_AT_ONCE / loop->common->threads;
+    size_t at_once = 1 + CONNECT_AT_ONCE / loop->common->threads;
     loop->now = clock_now();
     int64_t limit = loop->now + CONNECT_LIMIT_NS;
     loop->next_scan = loop->now + loop->scan_ns;
     while (loop->connected < loop->count) {
-        while (loop->next_connect < loop->count && loop->next_connect - loop->connected < at_once + 1)
+        while (loop->next_connect < loop->count && loop->next_connect - loop->connected < at_once)
             dial(loop, &loop->clients[loop->next_connect++], clock_now());
         int rc = turn(loop, limit);
         if (rc)
@@ -329,6 +350,7 @@ int loop_run(struct loop *loop, int64_t begin, int64_t start, int64_t end) {
 
 void loop_drain(struct loop *loop) {
     int64_t most = loop->common->timeout_ns < DRAIN_LIMIT_NS ? loop->common->timeout_ns : DRAIN_LIMIT_NS;
+    loop->now = clock_now();
     int64_t limit = loop->now + most;
     size_t waiting = 1;
     loop->draining = 1;

@@ -38,10 +38,10 @@ class Slope:
     off: float
 
 
-def levels(line: Line, name: str) -> dict[float, float]:
-    """Median over the window by value of the variable, where it is known; broken cells are left out."""
-    broken = {point.x for point in line.points if point.broken}
-    found = {x: sampled.typical(name) for x, sampled in line.samples.items() if x not in broken}
+def levels(line: Line, name: str, broken: bool = False) -> dict[float, float]:
+    """Median over the window by value of the variable, where it is known: of the sound cells, or of the broken ones."""
+    spoilt = {point.x for point in line.points if point.broken}
+    found = {x: sampled.typical(name) for x, sampled in line.samples.items() if (x in spoilt) is broken}
     return {x: value for x, value in sorted(found.items()) if math.isfinite(value)}
 
 
@@ -85,7 +85,11 @@ def _said(variable: str, name: str, fitted: Slope, first: float) -> str:
     source = f"95 %, least squares over {fitted.cells} configurations"
     if each.low <= 0 <= each.high:
         bounds = f"between {amount(each.low)} and {amount(each.high)}"
-        return f"no growth with {variable} that could be told from chance ({bounds} {per(variable)}; {source})"
+        return (
+            f"no growth with {variable} that could be told from chance ({bounds} {per(variable)}; {source})"
+        )
     bent = fitted.off > CROOKED
     average = "; it does not lie on a straight line, so that this is an average" if bent else ""
-    return f"{amount(each.value)} [{amount(each.low)}, {amount(each.high)}] {per(variable)} ({source}){average}"
+    return (
+        f"{amount(each.value)} [{amount(each.low)}, {amount(each.high)}] {per(variable)} ({source}){average}"
+    )

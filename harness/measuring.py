@@ -232,10 +232,9 @@ def cell_of(
     ----------
     level : float
         Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
-    ceiling : float, optional
-        The most replies per second that the load generator was seen to do.
-    drift : float
-        Relative shift of the machine's speed in the worst block that the figures rest on.
+    ceiling, drift : float
+        The most that the load generator was seen to do (1/s), and the worst shift of the machine's speed, as
+        `harness.audit.judge` takes them.
     """
     if not replicates:
         return Cell(scenario, predicted=predicted)

@@ -68,6 +68,12 @@ OUTSIDE = _together(
         "--ready-timeout", metavar="S", help="Time in which it must answer for the first time (default: 15)."
     ),
 )
+SAMPLE = click.option(
+    "--sample",
+    type=float,
+    metavar="S",
+    help="Look at the server's processes this often: CPU, memory, threads, switches over time (default: not).",
+)
 STOPPING = _together(
     click.option(
         "--precision",

@@ -13,6 +13,7 @@ from harness.cli._options import (
     AS_JSON,
     EFFORT,
     OUTSIDE,
+    SAMPLE,
     STOPPING,
     SYSTEM,
     outside_settings,
@@ -44,9 +45,7 @@ if TYPE_CHECKING:
 @OUTSIDE
 @EFFORT
 @STOPPING
-@click.option(
-    "--sample", type=float, metavar="S", help="Look at the server's processes this often (default: not)."
-)
+@SAMPLE
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -154,7 +154,7 @@ class Keeper:
             self._end()
 
     def _await_end(self) -> None:
-        """The keeper's output closes when it ends: waiting for that has no delay, unlike Popen.wait."""
+        """The keeper's standard output closes when it ends; waiting for that has no delay, unlike Popen.wait."""
         assert self._process.stdout is not None
         limit = self._grace + KILL_TIMEOUT
         if not select.select([self._process.stdout], [], [], limit)[0]:

@@ -141,6 +141,7 @@ cdef extern from "core/load.h":
         load_edge end
         uint64_t clients
         uint64_t threads
+        uint64_t addresses
         int64_t connect_ns
         int64_t connect_max_ns
         int64_t think_ns
@@ -151,9 +152,20 @@ cdef extern from "core/load.h":
         load_errors errors_outside
         uint64_t operations
         histogram *histogram
+        histogram *lag
         uint64_t bin_count[20]
         int64_t bin_response[20]
         uint64_t *client_count
+        int open
+        histogram *service
+        uint64_t planned
+        uint64_t sent
+        uint64_t backlog[2]
+        uint64_t backlog_peak
+        uint64_t unfinished
+        int64_t unfinished_ns
+        int64_t in_system_ns
+        int64_t sojourn_ns
 
     struct load_env:
         const config *config
@@ -163,6 +175,7 @@ cdef extern from "core/load.h":
         int64_t warmup_ns
         int64_t window_ns
         int server_pid
+        int server_tree
         counters *counters
 
     struct load_ops:
@@ -180,7 +193,15 @@ cdef extern from "core/load.h":
 cdef extern from "load/result.h":
     size_t result_operations(const service_ops *service)
     size_t result_size(size_t operations, size_t clients)
-    void result_place(load_result *result, size_t operations, size_t clients)
+    void result_place(load_result *result, size_t operations)
+
+
+cdef extern from "load/schedule.h":
+    struct schedule:
+        pass
+    void schedule_init(schedule *schedule, int poisson, double rate, uint64_t seed, unsigned thread,
+                       unsigned threads)
+    int64_t schedule_next(schedule *schedule)
 
 
 cdef extern from "core/histogram.h":

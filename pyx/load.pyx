@@ -39,6 +39,13 @@ def bucket_of(value):
     return core.histogram_index(value)
 
 
+def schedule(str arrivals, double rate, uint64_t seed, int count, int thread=0, int threads=1):
+    """The first `count` arrivals that the open load plans for one of its threads, ns after it begins."""
+    cdef core.schedule plan
+    core.schedule_init(&plan, arrivals == "poisson", rate, seed, thread, threads)
+    return np.array([core.schedule_next(&plan) for _ in range(count)], dtype=np.int64)
+
+
 cdef _errors(core.load_errors *errors):
     cdef uint64_t *values = <uint64_t *>errors
     found = {}
@@ -67,6 +74,36 @@ cdef _histogram(core.histogram *histogram):
             "buckets": buckets}
 
 
+cdef _by_operation(core.histogram *histograms, operations):
+    return {name: _histogram(&histograms[i]) for i, name in enumerate(operations)}
+
+
+cdef _common(core.load_result *result, operations):
+    return {
+        "planned_start": result.planned_start, "planned_end": result.planned_end,
+        "start": _edge(&result.start), "end": _edge(&result.end),
+        "clients": result.clients, "threads": result.threads, "addresses": result.addresses,
+        "connect": result.connect_ns, "connect_max": result.connect_max_ns,
+        "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
+        "connecting": result.connecting_ns,
+        "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
+        "histograms": _by_operation(result.histogram, operations), "lag": _histogram(result.lag),
+        "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
+        "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
+    }
+
+
+cdef _planned(core.load_result *result, operations):
+    """What only a load with planned arrivals records."""
+    return {
+        "service": _by_operation(result.service, operations),
+        "planned": result.planned, "sent": result.sent,
+        "backlog": [result.backlog[0], result.backlog[1]], "backlog_peak": result.backlog_peak,
+        "unfinished": result.unfinished, "unfinished_ns": result.unfinished_ns,
+        "in_system_ns": result.in_system_ns, "sojourn_ns": result.sojourn_ns,
+    }
+
+
 cdef class Load:
     """One load, run once.
 
@@ -86,6 +123,8 @@ cdef class Load:
         Process whose CPU time is read at the window's edges; 0 for none.
     page : CounterPage or None
         Counters that are read at the window's edges.
+    tree : bool
+        server_pid is the root of a process tree, as in `pyx.sampling.tree`, whose CPU time is read instead.
     isolate : bool
         Run it in a process of its own; loads that fork always do.
     executable : path, optional
@@ -102,7 +141,7 @@ cdef class Load:
     cdef size_t clients, size
 
     def __cinit__(self, str load, str service, dict options, str host, int port, uint64_t seed, double warmup,
-                  double window, int server_pid=0, page=None, bint isolate=False, executable=None):
+                  double window, int server_pid=0, page=None, bint tree=False, bint isolate=False, executable=None):
         cdef core.load_env env
         cdef char message[512]
         cdef const uint64_t[:] words
@@ -123,6 +162,7 @@ cdef class Load:
         env.warmup_ns = <int64_t>(warmup * 1e9)
         env.window_ns = <int64_t>(window * 1e9)
         env.server_pid = server_pid
+        env.server_tree = tree
         env.counters = NULL
         if page is not None:
             self.view = np.frombuffer(page.map, "<u8")
@@ -133,8 +173,8 @@ cdef class Load:
         self.clients = core.config_int(self.settings.config, b"clients")
         self.size = core.result_size(count, self.clients)
         if isolate or self.ops.isolated:
-            arguments = {"to": f"{host}:{port}", "seed": seed, "server-pid": server_pid, "warmup": env.warmup_ns,
-                         "window": env.window_ns}
+            arguments = {"to": f"{host}:{port}", "seed": seed, "server-pid": server_pid, "server-tree": env.server_tree,
+                         "warmup": env.warmup_ns, "window": env.window_ns}
             shared = {} if page is None else {"counters": page.fd}
             self.isolated = IsolatedLoad(service, load, options, arguments, shared, self.size, executable)
             return
@@ -170,24 +210,14 @@ cdef class Load:
         cdef core.load_result *result
         cdef unsigned char[::1] block = mmap.mmap(-1, self.size) if self.isolated is None else self.isolated.result
         result = <core.load_result *>&block[0]
-        core.result_place(result, len(self.operations), self.clients)
+        core.result_place(result, len(self.operations))
         self._drive(result)
         # Another process has left its own addresses.
-        core.result_place(result, len(self.operations), self.clients)
+        core.result_place(result, len(self.operations))
         cdef uint64_t[::1] counts = <uint64_t[:self.clients]>result.client_count
-        return {
-            "planned_start": result.planned_start, "planned_end": result.planned_end,
-            "start": _edge(&result.start), "end": _edge(&result.end),
-            "clients": result.clients, "threads": result.threads,
-            "connect": result.connect_ns, "connect_max": result.connect_max_ns,
-            "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
-            "connecting": result.connecting_ns,
-            "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
-            "histograms": {name: _histogram(&result.histogram[i]) for i, name in enumerate(self.operations)},
-            "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
-            "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
-            "client_count": np.array(counts[: result.clients]),
-        }
+        found = _common(result, self.operations)
+        found["client_count"] = np.array(counts[: result.clients])
+        return found | (_planned(result, self.operations) if result.open else {})
 
     cdef _drive(self, core.load_result *result):
         cdef char message[512]

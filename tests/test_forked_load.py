@@ -76,11 +76,17 @@ def states(raw):
         ("stock", "sbuf", {"clients": 30, "requests": 5, "hold": "connection", "workers": 4}),
         ("prime", "queues", {"clients": 8, "requests": 10}),
         ("synthetic", "queues", {"clients": 8, "requests": 10, "connection": "per_request"}),
+        (
+            "synthetic",
+            "select",
+            {"clients": 8, "requests": 10, "connection": "per_request", "closer": "client"},
+        ),
+        ("http", "select", {"clients": 8, "requests": 10}),
     ],
 )
 def test_every_client_asks_its_requests_and_its_whole_time_is_accounted_for(service, server, options):
     words = {name: str(value) for name, value in options.items()}
-    served = {name: word for name, word in words.items() if name not in ("clients", "requests")}
+    served = {name: word for name, word in words.items() if name in ("hold", "workers", "connection")}
     with Server(service, server, served) as running:
         load = Load(
             "forked", service, words, "127.0.0.1", running.port, 1, 9.0, 9.0, running.pid, running.page
@@ -93,6 +99,7 @@ def test_every_client_asks_its_requests_and_its_whole_time_is_accounted_for(serv
     assert trials.answered(raw) == raw["bin_count"].sum() == clients * requests
     assert not any(raw["errors"].values()) and not any(raw["errors_outside"].values())
     assert sum(states(raw)) == clients * span and min(states(raw)) >= 0
+    assert raw["lag"]["count"] == clients * requests and raw["lag"]["sum"] <= raw["generator"]
     assert raw["response"] == sum(histogram["sum"] for histogram in raw["histograms"].values())
     assert 0 < raw["connect_max"] <= raw["connect"] <= raw["connecting"]
     assert accepted == clients * (requests if "connection" in options else 1)

@@ -1,5 +1,5 @@
-/* kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] [--server-pid PID] [--counters FD]
- *                [--seed N] [--warmup NS] [--window NS] [name=value …]
+/* kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] [--server-pid PID] [--server-tree 1]
+ *                [--counters FD] [--seed N] [--warmup NS] [--window NS] [name=value …]
  *
  * Runs one load in a process of its own, and writes what it recorded into the shared memory behind --result
  * (load/result.h). The process is small: a fork of it costs a fraction of a fork of a process with NumPy in
@@ -79,25 +79,34 @@ static int fill(struct config *config, const struct request *request) {
 /* 0, or the exit status after the message has been written. */
 static int read_request(int count, char **words, struct config *config, struct request *request) {
     const char *service, *load, *to = NULL, *result = NULL, *alive = NULL, *counters = NULL;
-    const char *pid = "0", *seed = "1", *warmup = "0", *window = "1000000000";
+    const char *pid = "0", *tree = "0", *seed = "1", *warmup = "0", *window = "1000000000";
     const char **const names[] = {&service, &load, NULL};
     const struct argument_option options[] = {
-        {"--to", &to},         {"--result", &result},  {"--alive", &alive},
-        {"--seed", &seed},     {"--server-pid", &pid}, {"--counters", &counters},
-        {"--warmup", &warmup}, {"--window", &window},  {0},
+        {"--to", &to},
+        {"--result", &result},
+        {"--alive", &alive},
+        {"--seed", &seed},
+        {"--server-pid", &pid},
+        {"--server-tree", &tree},
+        {"--counters", &counters},
+        {"--warmup", &warmup},
+        {"--window", &window},
+        {0},
     };
-    int64_t result_fd, counters_fd, server_pid, number;
+    int64_t result_fd, counters_fd, server_pid, server_tree, number;
     *request = (struct request){.alive = -1};
     if (arguments_read(count, words, names, options, config) || read_address(to, &request->env.to) ||
         !result || arguments_number(result, INT_MAX, &result_fd) ||
-        arguments_number(pid, INT_MAX, &server_pid) || arguments_number(seed, INT64_MAX, &number) ||
+        arguments_number(pid, INT_MAX, &server_pid) || arguments_number(tree, 1, &server_tree) ||
+        arguments_number(seed, INT64_MAX, &number) ||
         arguments_number(warmup, INT64_MAX, &request->env.warmup_ns) ||
         arguments_number(window, INT64_MAX, &request->env.window_ns) ||
         (alive && arguments_number(alive, INT_MAX, &request->alive)) ||
         (counters && arguments_number(counters, INT_MAX, &counters_fd)))
-        return fail(2, "usage: kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] "
-                       "[--server-pid PID] [--counters FD] [--seed N] [--warmup NS] [--window NS] "
-                       "[name=value ...]");
+        return fail(
+            2, "usage: kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] "
+               "[--server-pid PID] [--server-tree 1] [--counters FD] [--seed N] [--warmup NS] [--window NS] "
+               "[name=value ...]");
     request->load = registry_load(load);
     request->env.service = registry_service(service);
     if (!request->load || !request->env.service)
@@ -108,13 +117,14 @@ static int read_request(int count, char **words, struct config *config, struct r
     request->env.config = config;
     request->env.seed = (uint64_t)number;
     request->env.server_pid = (int)server_pid;
+    request->env.server_tree = (int)server_tree;
     size_t operations = result_operations(request->env.service);
     size_t clients = (size_t)config_int(config, "clients");
     request->result_size = result_size(operations, clients);
     request->result = map_shared(result_fd, request->result_size);
     if (!request->result)
         return fail(2, "--result: not shared memory of the size of this build's result");
-    result_place(request->result, operations, clients);
+    result_place(request->result, operations);
     if (counters && !(request->env.counters = map_shared(counters_fd, counters_size())))
         return fail(2, "--counters: not shared memory of the size of a page of counters");
     return 0;

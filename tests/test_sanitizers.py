@@ -207,6 +207,12 @@ def test_services_answer_their_own_clients(built, logs, tmp_path):
     quiet(logs)
 
 
+def test_loads_account_for_all_their_time(built, logs, tmp_path):
+    output = run_program([link(built, "load_loop", tmp_path), 300])
+    assert int(output.split()[0]) > 1000
+    quiet(logs)
+
+
 @pytest.mark.parametrize("program", ["service_replies", "service_clients"])
 def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     folder = tmp_path / "tables"

@@ -107,7 +107,7 @@ static void complete(struct loop *loop, struct client *client, int last, int64_t
     }
     if (!last && !common->once) {
         common->policy->ready(loop, client, now);
-    } else if (!last && common->client_closes) {
+    } else if (common->once && common->client_closes) {
         hang_up(loop, client);
         dial(loop, client, now);
     } else {

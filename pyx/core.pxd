@@ -199,7 +199,7 @@ cdef extern from "core/load.h":
 cdef extern from "load/result.h":
     size_t result_operations(const service_ops *service)
     size_t result_size(size_t operations, size_t clients)
-    void result_place(load_result *result, size_t operations, size_t clients)
+    void result_place(load_result *result, size_t operations)
 
 
 cdef extern from "load/schedule.h":

@@ -123,12 +123,12 @@ cdef class Load:
         Process whose CPU time is read at the window's edges; 0 for none.
     page : CounterPage or None
         Counters that are read at the window's edges.
+    tree : bool
+        server_pid is the root of a process tree, as in `pyx.sampling.tree`, whose CPU time is read instead.
     isolate : bool
         Run it in a process of its own; loads that fork always do.
     executable : path, optional
         Another build of kneepoint-load to isolate it in, such as one with a sanitizer.
-    tree : bool
-        server_pid is the root of a process tree, as in `pyx.sampling.tree`, whose CPU time is read instead.
     """
 
     cdef const core.load_ops *ops
@@ -154,9 +154,6 @@ cdef class Load:
         self.settings.fill(self.ops.knobs)
         self.settings.fill(self.service.knobs)
         self.settings.fill(core.server_common_knobs)
-        if self.service.client_check != NULL and self.service.client_check(
-                self.settings.config, message, sizeof(message)):
-            raise ValueError(message.decode("utf-8", "replace"))
         env.config = self.settings.config
         env.service = self.service
         if core.sock_address(host.encode(), port, &env.to):
@@ -176,8 +173,8 @@ cdef class Load:
         self.clients = core.config_int(self.settings.config, b"clients")
         self.size = core.result_size(count, self.clients)
         if isolate or self.ops.isolated:
-            arguments = {"to": f"{host}:{port}", "seed": seed, "server-pid": server_pid,
-                         "server-tree": int(tree), "warmup": env.warmup_ns, "window": env.window_ns}
+            arguments = {"to": f"{host}:{port}", "seed": seed, "server-pid": server_pid, "server-tree": env.server_tree,
+                         "warmup": env.warmup_ns, "window": env.window_ns}
             shared = {} if page is None else {"counters": page.fd}
             self.isolated = IsolatedLoad(service, load, options, arguments, shared, self.size, executable)
             return
@@ -213,10 +210,10 @@ cdef class Load:
         cdef core.load_result *result
         cdef unsigned char[::1] block = mmap.mmap(-1, self.size) if self.isolated is None else self.isolated.result
         result = <core.load_result *>&block[0]
-        core.result_place(result, len(self.operations), self.clients)
+        core.result_place(result, len(self.operations))
         self._drive(result)
         # Another process has left its own addresses.
-        core.result_place(result, len(self.operations), self.clients)
+        core.result_place(result, len(self.operations))
         cdef uint64_t[::1] counts = <uint64_t[:self.clients]>result.client_count
         found = _common(result, self.operations)
         found["client_count"] = np.array(counts[: result.clients])

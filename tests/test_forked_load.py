@@ -76,11 +76,17 @@ def states(raw):
         ("stock", "sbuf", {"clients": 30, "requests": 5, "hold": "connection", "workers": 4}),
         ("prime", "queues", {"clients": 8, "requests": 10}),
         ("synthetic", "queues", {"clients": 8, "requests": 10, "connection": "per_request"}),
+        (
+            "synthetic",
+            "select",
+            {"clients": 8, "requests": 10, "connection": "per_request", "closer": "client"},
+        ),
+        ("http", "select", {"clients": 8, "requests": 10}),
     ],
 )
 def test_every_client_asks_its_requests_and_its_whole_time_is_accounted_for(service, server, options):
     words = {name: str(value) for name, value in options.items()}
-    served = {name: word for name, word in words.items() if name not in ("clients", "requests")}
+    served = {name: word for name, word in words.items() if name in ("hold", "workers", "connection")}
     with Server(service, server, served) as running:
         load = Load(
             "forked", service, words, "127.0.0.1", running.port, 1, 9.0, 9.0, running.pid, running.page
@@ -93,6 +99,7 @@ def test_every_client_asks_its_requests_and_its_whole_time_is_accounted_for(serv
     assert trials.answered(raw) == raw["bin_count"].sum() == clients * requests
     assert not any(raw["errors"].values()) and not any(raw["errors_outside"].values())
     assert sum(states(raw)) == clients * span and min(states(raw)) >= 0
+    assert raw["lag"]["count"] == clients * requests and raw["lag"]["sum"] <= raw["generator"]
     assert raw["response"] == sum(histogram["sum"] for histogram in raw["histograms"].values())
     assert 0 < raw["connect_max"] <= raw["connect"] <= raw["connecting"]
     assert accepted == clients * (requests if "connection" in options else 1)
@@ -235,32 +242,22 @@ def test_nothing_outlives_a_kill(victim):
         assert said.splitlines()[-1].endswith("LoadError: kneepoint-load was killed by signal 9")
 
 
-def test_any_load_can_run_in_a_process_of_its_own():
+@pytest.mark.parametrize(("name", "own"), [("closed", {"think": "0.001"}), ("open", {"arrival_rate": "500"})])
+def test_any_load_can_run_in_a_process_of_its_own(name, own):
     with Server("stock", "select") as running:
         before = wire.descriptors()
-        words = {"clients": "5", "think": "0.001"}
-        load = Load(
-            "closed",
-            "stock",
-            words,
-            running.host,
-            running.port,
-            1,
-            0.05,
-            0.2,
-            running.pid,
-            running.page,
-            isolate=True,
-        )
+        words = {"clients": "5", **own}
+        target = running.host, running.port
+        load = Load(name, "stock", words, *target, 1, 0.05, 0.2, running.pid, running.page, isolate=True)
         raw = load.run()
         del load
         assert wire.descriptors().keys() == before.keys()
         assert trials.answered(raw) == raw["client_count"].sum() > 0
-        roles = raw["end"]["roles"]["loop"]
-        assert roles["requests"] >= trials.answered(raw)
+        assert raw["end"]["roles"]["loop"]["requests"] >= trials.answered(raw)
     span = raw["planned_end"] - raw["planned_start"]
     assert span == pytest.approx(0.2e9, abs=1)
     assert sum(states(raw)) == pytest.approx(5 * span, rel=1e-3)
+    assert raw["lag"]["count"] > 0 and ("planned" in raw) == (name == "open")
 
 
 def test_the_seed_decides_what_is_asked():
@@ -287,8 +284,8 @@ def test_the_seed_decides_what_is_asked():
         (["stock", "forked", "--to", "127.0.0.1:1"], "usage: "),
         (["stock", "forked", "--to", "127.0.0.1", "--result", "9"], "usage: "),
         (["stock", "forked", "--to", "localhost:1", "--result", "9"], "usage: "),
-        (["shop", "forked", "--to", "127.0.0.1:1", "--result", "9"], "no such service"),
-        (["stock", "spoon", "--to", "127.0.0.1:1", "--result", "9"], "no such load"),
+        (["shop", "forked", "--to", "127.0.0.1:1", "--result", "9"], "shop: no such service"),
+        (["stock", "spoon", "--to", "127.0.0.1:1", "--result", "9"], "spoon: no such load"),
         (["stock", "forked", "--to", "127.0.0.1:1", "--result", "9", "clients=0"], "clients=0"),
         (["stock", "forked", "--to", "127.0.0.1:1", "--result", "9"], "--result: not shared memory"),
     ],

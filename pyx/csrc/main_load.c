@@ -1,4 +1,4 @@
-/* kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] [--server-pid PID] [--server-tree 0|1]
+/* kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] [--server-pid PID] [--server-tree 1]
  *                [--counters FD] [--seed N] [--warmup NS] [--window NS] [name=value …]
  *
  * Runs one load in a process of its own, and writes what it recorded into the shared memory behind --result
@@ -30,11 +30,11 @@
 #include <unistd.h>
 
 struct request {
+    const char *service_name, *load_name;
+    int64_t result_fd, alive, counters; /* descriptors; the latter two -1 where not given */
     const struct load_ops *load;
     struct load_env env;
     struct load_result *result;
-    size_t result_size;
-    int64_t alive;
 };
 
 static int fail(int status, const char *message) {
@@ -76,57 +76,66 @@ static int fill(struct config *config, const struct request *request) {
     return 0;
 }
 
-/* 0, or the exit status after the message has been written. */
-static int read_request(int count, char **words, struct config *config, struct request *request) {
-    const char *service, *load, *to = NULL, *result = NULL, *alive = NULL, *counters = NULL;
+static int read_words(int count, char **words, struct config *config, struct request *request) {
+    const char *to = NULL, *result = NULL, *alive = NULL, *counters = NULL;
     const char *pid = "0", *tree = "0", *seed = "1", *warmup = "0", *window = "1000000000";
-    const char **const names[] = {&service, &load, NULL};
+    const char **const names[] = {&request->service_name, &request->load_name, NULL};
     const struct argument_option options[] = {
         {"--to", &to},
         {"--result", &result},
         {"--alive", &alive},
         {"--seed", &seed},
         {"--server-pid", &pid},
+        {"--server-tree", &tree},
         {"--counters", &counters},
         {"--warmup", &warmup},
         {"--window", &window},
-        {"--server-tree", &tree},
         {0},
     };
-    int64_t result_fd, counters_fd, server_pid, server_tree, number;
-    *request = (struct request){.alive = -1};
+    int64_t server_pid, server_tree, number;
+    *request = (struct request){.alive = -1, .counters = -1};
     if (arguments_read(count, words, names, options, config) || read_address(to, &request->env.to) ||
-        !result || arguments_number(result, INT_MAX, &result_fd) ||
+        !result || arguments_number(result, INT_MAX, &request->result_fd) ||
         arguments_number(pid, INT_MAX, &server_pid) || arguments_number(tree, 1, &server_tree) ||
         arguments_number(seed, INT64_MAX, &number) ||
         arguments_number(warmup, INT64_MAX, &request->env.warmup_ns) ||
         arguments_number(window, INT64_MAX, &request->env.window_ns) ||
         (alive && arguments_number(alive, INT_MAX, &request->alive)) ||
-        (counters && arguments_number(counters, INT_MAX, &counters_fd)))
-        return fail(
-            2,
-            "usage: kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] "
-            "[--server-pid PID] [--server-tree 0|1] [--counters FD] [--seed N] [--warmup NS] [--window NS] "
-            "[name=value ...]");
-    request->load = registry_load(load);
-    request->env.service = registry_service(service);
-    if (!request->load || !request->env.service)
-        return fail(2, request->load ? "no such service" : "no such load");
-    int status = fill(config, request);
-    if (status)
-        return status;
-    request->env.config = config;
+        (counters && arguments_number(counters, INT_MAX, &request->counters)))
+        return -EINVAL;
     request->env.seed = (uint64_t)number;
     request->env.server_pid = (int)server_pid;
     request->env.server_tree = (int)server_tree;
-    size_t operations = result_operations(request->env.service);
-    size_t clients = (size_t)config_int(config, "clients");
-    request->result_size = result_size(operations, clients);
-    request->result = map_shared(result_fd, request->result_size);
+    request->env.config = config;
+    return 0;
+}
+
+static int no_such(const char *name, const char *kind) {
+    char message[128];
+    snprintf(message, sizeof(message), "%.64s: no such %s", name, kind);
+    return fail(2, message);
+}
+
+/* Finds the parts by their names and maps the shared memory. 0, or the exit status after the message has been
+ * written. */
+static int resolve(struct request *request, struct config *config) {
+    struct load_env *env = &request->env;
+    request->load = registry_load(request->load_name);
+    env->service = registry_service(request->service_name);
+    if (!env->service)
+        return no_such(request->service_name, "service");
+    if (!request->load)
+        return no_such(request->load_name, "load");
+    int status = fill(config, request);
+    if (status)
+        return status;
+    size_t operations = result_operations(env->service);
+    size_t size = result_size(operations, (size_t)config_int(config, "clients"));
+    request->result = map_shared(request->result_fd, size);
     if (!request->result)
         return fail(2, "--result: not shared memory of the size of this build's result");
-    result_place(request->result, operations, clients);
-    if (counters && !(request->env.counters = map_shared(counters_fd, counters_size())))
+    result_place(request->result, operations);
+    if (request->counters >= 0 && !(env->counters = map_shared(request->counters, counters_size())))
         return fail(2, "--counters: not shared memory of the size of a page of counters");
     return 0;
 }
@@ -188,7 +197,12 @@ int main(int count, char **words) {
     struct request request;
     if (config_create(&config))
         return fail(1, "out of memory");
-    int status = read_request(count, words, config, &request);
+    int status =
+        read_words(count, words, config, &request)
+            ? fail(2, "usage: kneepoint-load SERVICE LOAD --to HOST:PORT --result FD [--alive FD] "
+                      "[--server-pid PID] [--server-tree 1] [--counters FD] [--seed N] [--warmup NS] "
+                      "[--window NS] [name=value ...]")
+            : resolve(&request, config);
     if (!status)
         status = run_kept(&request);
     config_destroy(config);

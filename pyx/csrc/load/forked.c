@@ -13,6 +13,7 @@
 #include "../core/load.h"
 #include "../core/placement.h"
 #include "../core/registry.h"
+#include "tally.h"
 #include "visit.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static const struct knob knobs[] = {
     {0},
 };
 
-enum { MOST_REQUESTS = 4000000 }; /* of all clients: their stamps take 96 MB */
+enum { MOST_REQUESTS = 4000000 }; /* of all clients: their stamps take 128 MB */
 
 /* The kernel gives idle time in ticks of 10 ms: a share of a shorter run would be made of rounding. */
 static const int64_t IDLE_KNOWN_NS = 200000000;
@@ -115,18 +116,13 @@ static void sample(const struct forked *load, struct load_edge *edge) {
     edge->load_wait = -1;
 }
 
-static void add_errors(struct load_errors *sum, const struct load_errors *errors) {
-#define ADD_ERROR(name, help) sum->name += errors->name;
-    LOAD_ERROR_LIST(ADD_ERROR)
-#undef ADD_ERROR
-}
-
 static void collect_visit(const struct visit *visit, struct load_result *result) {
     int64_t span = result->planned_end - result->planned_start;
     for (size_t i = 0; i < visit->count; i++) {
         const struct visit_request *request = &visit->log[i];
         int64_t response = request->done - request->sent;
         histogram_record(&result->histogram[request->operation], (uint64_t)response);
+        histogram_record(result->lag, (uint64_t)(request->sent - request->due));
         size_t bin = (size_t)((request->done - result->planned_start) * LOAD_BINS / span);
         result->bin_count[bin]++;
         result->bin_response[bin] += response;
@@ -138,7 +134,7 @@ static void collect_visit(const struct visit *visit, struct load_result *result)
     result->response_ns += visit->spent[VISIT_RESPONSE];
     result->generator_ns += visit->spent[VISIT_GENERATOR];
     result->connecting_ns += visit->spent[VISIT_CONNECTING];
-    add_errors(&result->errors, &visit->errors);
+    tally_add_errors(&result->errors, &visit->errors);
 }
 
 static int collect(struct forked *load, struct load_result *result, char *message, size_t size) {
@@ -149,6 +145,7 @@ static int collect(struct forked *load, struct load_result *result, char *messag
         result->client_count[i] = visit->count;
     }
     result->threads = load->count;
+    result->addresses = 1;
     if (result->clients == load->count)
         return 0;
     snprintf(message, size, "only %zu of %zu clients could connect%s", (size_t)result->clients, load->count,

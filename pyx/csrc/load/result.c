@@ -8,12 +8,11 @@ size_t result_operations(const struct service_ops *service) {
 }
 
 size_t result_size(size_t operations, size_t clients) {
-    return sizeof(struct load_result) + (2 * operations + 1) * sizeof(struct histogram) +
-           clients * sizeof(uint64_t);
+    size_t histograms = 2 * operations + 1;
+    return sizeof(struct load_result) + histograms * sizeof(struct histogram) + clients * sizeof(uint64_t);
 }
 
-void result_place(struct load_result *result, size_t operations, size_t clients) {
-    (void)clients;
+void result_place(struct load_result *result, size_t operations) {
     result->operations = operations;
     result->histogram = (struct histogram *)(result + 1);
     result->service = result->histogram + operations;

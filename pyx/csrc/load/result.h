@@ -13,6 +13,6 @@ size_t result_size(size_t operations, size_t clients);
 
 /* Points the result's arrays into the block that it heads, in the calling process's addresses. The block is
  * all zero before the load runs; what it holds is not touched. */
-void result_place(struct load_result *result, size_t operations, size_t clients);
+void result_place(struct load_result *result, size_t operations);
 
 #endif

@@ -46,6 +46,13 @@ static int dial(struct visitor *visitor) {
         return rc;
     }
     visitor->fd = fd;
+    if (!service->client_address)
+        return 0;
+    struct sockaddr_in address = {0};
+    socklen_t length = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &length))
+        return -errno;
+    service->client_address(visitor->service_client, visitor->session, &address);
     return 0;
 }
 
@@ -116,13 +123,18 @@ static int digest(struct visitor *visitor) {
     return 0;
 }
 
+/* The server has ended the connection: some replies are complete by that. */
+static int conclude(struct visitor *visitor) {
+    const struct service_ops *service = visitor->env->service;
+    int rc = service->finish ? service->finish(visitor->service_client, visitor->session) : 0;
+    return rc ? rc : -ENOTCONN;
+}
+
 static int await_reply(struct visitor *visitor) {
     int64_t limit = visitor->visit->since + visitor->timeout_ns;
     for (;;) {
         long got = receive(visitor);
-        if (got <= 0)
-            return got ? (int)got : -ENOTCONN;
-        int rc = digest(visitor);
+        int rc = got > 0 ? digest(visitor) : got ? (int)got : conclude(visitor);
         if (rc)
             return rc;
         /* A server that drips its reply never lets a single read time out. */
@@ -134,6 +146,7 @@ static int await_reply(struct visitor *visitor) {
 /* One request and its reply. 0, or a negated errno that leaves the connection unusable. */
 static int exchange(struct visitor *visitor) {
     struct visit *visit = visitor->visit;
+    int64_t due = visit->since;
     int operation = visitor->env->service->ask(visitor->service_client, visitor->session, &visitor->random,
                                                &visitor->out);
     int64_t sent = clock_now();
@@ -149,12 +162,11 @@ static int exchange(struct visitor *visitor) {
         load_count_error(&visit->errors, rc);
     else if (rc < 0)
         return rc;
-    visit->log[visit->count++] = (struct visit_request){sent, now, operation};
+    visit->log[visit->count++] = (struct visit_request){due, sent, now, operation};
     return 0;
 }
 
-/* connection=per_request: ends this connection, once the server has if that is its part, and opens the next.
- */
+/* Ends this connection, once the server has if that is its part, and opens the next. */
 static int redial(struct visitor *visitor, int server_closes) {
     visit_change(visitor->visit, VISIT_CONNECTING, clock_now());
     long got = server_closes ? receive(visitor) : 0;
@@ -166,12 +178,14 @@ static int redial(struct visitor *visitor, int server_closes) {
 
 static int visit_all(struct visitor *visitor, size_t requests, const _Atomic int *stopping) {
     const struct config *config = visitor->env->config;
+    const struct service_ops *service = visitor->env->service;
     int once = config_is(config, "connection", "per_request");
-    int server_closes = !config_is(config, "closer", "client");
+    int client_closes = once && config_is(config, "closer", "client");
     int rc = dial(visitor);
     for (size_t i = 0; i < requests && !rc && !atomic_load(stopping); i++) {
-        if (i && once)
-            rc = redial(visitor, server_closes);
+        int ends = i && service->ends && service->ends(visitor->service_client, visitor->session);
+        if (i && (once || ends))
+            rc = redial(visitor, !client_closes);
         if (!rc)
             rc = exchange(visitor);
     }

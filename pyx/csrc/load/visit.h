@@ -3,7 +3,7 @@
  *
  * It keeps its record in memory that the caller lends it and may share with another process: every change of
  * state is stamped, so that the states' times add up to all the time since the record was begun, and each
- * request has its two stamps in a log. A failure that leaves the connection unusable ends the visit, as it
+ * request has its stamps in a log. A failure that leaves the connection unusable ends the visit, as it
  * ends the published clients. */
 #ifndef KNEEPOINT_VISIT_H
 #define KNEEPOINT_VISIT_H
@@ -14,7 +14,8 @@
 enum visit_state { VISIT_GENERATOR, VISIT_CONNECTING, VISIT_RESPONSE, VISIT_STATES };
 
 struct visit_request {
-    int64_t sent, done; /* clock_now before the send, and after the read of the reply's last byte */
+    int64_t due;        /* clock_now when the connection was ready for it */
+    int64_t sent, done; /* before the send, and after the read of the reply's last byte */
     int operation;
 };
 

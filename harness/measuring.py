@@ -201,7 +201,7 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What only some loads know: the generator's lateness, and an open load's arrivals and service times."""
-    plain = ("planned", "sent", "backlog", "backlog_peak", "addresses")
+    plain = ("planned", "sent", "backlog", "backlog_peak", "addresses", "in_system_ns", "sojourn_ns")
     found = {name: raw[name] for name in plain if raw.get(name) is not None}
     if raw.get("lag"):
         found["lag"] = _sparse(raw["lag"])

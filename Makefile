@@ -46,4 +46,4 @@ lock:
 	uv pip compile --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet --upgrade requirements.in -o requirements.txt
 
 clean:
-	rm -rf build $(VENV) pyx/*.so pyx/kneepoint-server
+	rm -rf build $(VENV) pyx/*.so pyx/kneepoint-*

@@ -1,4 +1,7 @@
-"""Builds the native core once and links it twice: into the Cython extensions and into the executable kneepoint-server."""
+"""Builds the native core once and links it into the Cython extensions and into each executable.
+
+An executable is a file main*.c: main.c is kneepoint-server, main_NAME.c is kneepoint-NAME.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,14 @@ SANITIZERS = {
 
 
 def core_sources() -> list[Path]:
-    """Every C file of the native core but main.c, found by folder."""
+    """Every C file of the native core, found by folder; the executables' main*.c lie outside them."""
     return sorted(path for path in CSRC.glob("*/*.c"))
+
+
+def executables() -> dict[str, Path]:
+    """Name of each executable and the file with its main."""
+    names = {path: path.stem.removeprefix("main").lstrip("_") for path in sorted(CSRC.glob("main*.c"))}
+    return {f"kneepoint-{name or 'server'}": path for path, name in names.items()}
 
 
 def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str]) -> list[str]:
@@ -39,7 +48,7 @@ def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str
     return objects
 
 
-def link_server(compiler, objects: list[str], target: Path, flags: list[str]) -> None:
+def link(compiler, objects: list[str], target: Path, flags: list[str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
     subprocess.check_call([*compiler.compiler[:1], *flags, "-pthread", *objects, "-lm", "-o", str(partial)])
@@ -47,7 +56,7 @@ def link_server(compiler, objects: list[str], target: Path, flags: list[str]) ->
 
 
 class BuildNative(build_ext):
-    """The core, then the extensions with the core linked in, then the executable."""
+    """The core, then the extensions with the core linked in, then the executables."""
 
     def build_extensions(self) -> None:
         folder = ROOT / self.build_temp / "core"
@@ -56,30 +65,38 @@ class BuildNative(build_ext):
             extension.extra_objects = core
             extension.depends = core
         super().build_extensions()
-        self.server_objects = core + compile_objects(self.compiler, [CSRC / "main.c"], folder, [])
+        self.programs = {
+            name: core + compile_objects(self.compiler, [source], folder, [])
+            for name, source in executables().items()
+        }
 
     def run(self) -> None:
         super().run()
         package = ROOT / "pyx" if self.inplace else Path(self.build_lib) / "pyx"
-        link_server(self.compiler, self.server_objects, package / "kneepoint-server", [])
+        for name, objects in self.programs.items():
+            link(self.compiler, objects, package / name, [])
 
 
-class BuildServer(Command):
-    """A kneepoint-server with a sanitizer, for the tests: build_server --sanitize=thread --output=build/tsan/server."""
+class BuildProgram(Command):
+    """An executable with a sanitizer, for the tests: build_program --program=kneepoint-server --sanitize=thread
+    --output=build/tsan/server."""
 
     user_options: ClassVar = [
+        ("program=", None, "name of the executable"),
         ("sanitize=", None, "address or thread"),
         ("output=", None, "path of the executable"),
     ]
 
     def initialize_options(self) -> None:
+        self.program = "kneepoint-server"
         self.sanitize = None
         self.output = None
 
     def finalize_options(self) -> None:
-        if self.sanitize not in SANITIZERS or not self.output:
+        if self.sanitize not in SANITIZERS or self.program not in executables() or not self.output:
             raise SystemExit(
-                f"build_server: --sanitize must be one of {', '.join(SANITIZERS)}, and --output a path"
+                f"build_program: --sanitize must be one of {', '.join(SANITIZERS)}, --program one of "
+                f"{', '.join(executables())}, and --output a path"
             )
 
     def run(self) -> None:
@@ -90,8 +107,8 @@ class BuildServer(Command):
         customize_compiler(compiler)
         flags = SANITIZERS[self.sanitize]
         folder = ROOT / "build" / f"core-{self.sanitize}"
-        objects = compile_objects(compiler, [*core_sources(), CSRC / "main.c"], folder, flags)
-        link_server(compiler, objects, Path(self.output), flags)
+        objects = compile_objects(compiler, [*core_sources(), executables()[self.program]], folder, flags)
+        link(compiler, objects, Path(self.output), flags)
 
 
 def extensions() -> list[Extension]:
@@ -108,4 +125,4 @@ def extensions() -> list[Extension]:
 
 
 if __name__ == "__main__":
-    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, "build_server": BuildServer})
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, "build_program": BuildProgram})

@@ -1,4 +1,7 @@
-"""Judges a measured cell: marks that make it broken, and findings that it is there to show. All thresholds are here."""
+"""Judges a measured cell: marks that make it broken, and findings that it is there to show.
+
+What each means and from where on it is given stands in harness.marks; here are the values.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +10,70 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from harness import findings, marks, summaries
 from models import quantiles
 from models.metrics import Finding, Mark, Metrics
 from models.scenario import Scenario
 
 Records = Sequence[Mapping[str, Any]]
+Bins = NDArray[np.float64]
+Check = Callable[[Scenario, Records, Metrics], float]
 
-LIMITS = {
-    "accounting": 0.01,  # share of the clients' time that no state accounts for
-    "connecting": 0.01,  # share of the clients' time without a connection, where connections are kept
-    "replies": 0.0,  # wrong, malformed or missing replies, share of all
-    "no_replies": 0.0,  # replicates in which nothing was answered
-    "order_statistics": 0.0,  # impossible orders found
-    "stationarity": 0.10,  # relative change from the first half to the second, if also beyond three standard errors
-    "cpu_accounts": 1.02,  # processor time of both sides over what the CPUs have
-    "neighbours": 0.15,  # share of all CPUs that went to other processes
-    "steal": 0.02,  # share of one CPU's time taken by the hypervisor
-}
-FINDINGS = {
-    "load_limited": 0.95,  # utilisation of the generator's thread, or throughput over the null-server ceiling
-    "cpu_limited": 0.95,  # utilisation of all CPUs
-    "worker_limited": 0.95,  # busy share of the worker threads
-    "lock_limited": 0.20,  # lock wait over response time
-    "think_limited": 0.90,  # thinking share of the clients' time
-    "starved": 0.2,  # a client below this share of the mean count
-}
 _STATES = ("think", "response", "generator", "connecting")
+_LOST = ("wrong", "malformed")  # failures that are the server's fault at any time, also before the window
 
 
 def judge(
-    scenario: Scenario, records: Records, measured: Metrics, ceiling: float | None = None
+    scenario: Scenario,
+    records: Records,
+    measured: Metrics,
+    ceiling: float | None = None,
+    drift: float = 0.0,
 ) -> tuple[tuple[Mark, ...], tuple[Finding, ...]]:
-    """All marks and findings of a cell's replicates; ceiling: replies/s that the load generator can do at most."""
-    marks = []
-    for check, measure in _CHECKS.items():
-        value = measure(scenario, records, measured)
-        if value > LIMITS[check]:
-            marks.append(Mark(check, value, LIMITS[check]))
-    return tuple(marks), tuple(_findings(records, measured, ceiling))
+    """All marks and findings of a cell's replicates.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    records : sequence of mapping
+        Of the replicates, as harness.measuring makes them, or with a `summary` where another tool measured.
+    measured : Metrics
+        What was made of the records.
+    ceiling : float, optional
+        Throughput of the same load on the null server, 1/s.
+    drift : float
+        Relative shift of the machine's speed in the worst block that the figures rest on.
+    """
+    if any("summary" in record for record in records):
+        return summaries.judge(records), ()
+    found = [(name, check(scenario, records, measured)) for name, check in CHECKS.items()]
+    found.append(("drift", abs(drift)))
+    broken = tuple(marks.mark(name, value) for name, value in found if value > marks.TABLE[name].limit)
+    return broken, findings.findings(scenario, records, measured, ceiling)
 
 
 def _accounting(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    shares = (sum(r[state] for state in _STATES) / (r["clients"] * r["window"]) for r in records)
-    return float(max(abs(share - 1) for share in shares))
+    """Also of an open load's requests: what the queue's length adds up to, and what their sojourns do."""
+    off = []
+    for record in records:
+        whole = max(record["clients"] * record["window"], 1)
+        off.append(abs(sum(record[state] for state in _STATES) / whole - 1))
+        if record.get("sojourn_ns"):
+            off.append(abs(record["in_system_ns"] / record["sojourn_ns"] - 1))
+    return float(max(off))
 
 
 def _connecting(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    if scenario.get("connection") == "per_request":
+    if scenario.get("connection") == "per_request" or scenario.load == "forked":
         return 0.0
-    return float(max(r["connecting"] / (r["clients"] * r["window"]) for r in records))
+    return float(max(r["connecting"] / max(r["clients"] * r["window"], 1) for r in records))
 
 
 def _failures(scenario: Scenario, records: Records, measured: Metrics) -> float:
     failed = sum(sum(r["errors"].values()) for r in records)
+    failed += sum(r.get("errors_outside", {}).get(kind, 0) for r in records for kind in _LOST)
     answered = sum(h["count"] for r in records for h in r["histograms"].values())
     return float(failed / max(failed + answered, 1))
 
@@ -72,36 +85,111 @@ def _silent(scenario: Scenario, records: Records, measured: Metrics) -> float:
 def _orders(scenario: Scenario, records: Records, measured: Metrics) -> float:
     wrong = 0
     for record in records:
-        for histogram in record["histograms"].values():
-            if not histogram["count"]:
-                continue
-            merged = quantiles.merge([histogram])
-            ladder = [
-                merged.min * 1e-9,
-                *(quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99)),
-                merged.max * 1e-9,
-            ]
-            wrong += ladder != sorted(ladder)
-            wrong += not ladder[0] <= quantiles.mean(merged) <= ladder[-1]
-            wrong += int(merged.counts.sum()) != merged.count
+        service = record.get("service") or {}
+        for histogram in (*record["histograms"].values(), *service.values()):
+            wrong += _disorders(histogram)
+        for name, histogram in service.items():
+            # From the planned time on a request takes at least what it takes from its sending on.
+            response = record["histograms"].get(name, histogram)
+            wrong += response["count"] == histogram["count"] and response["sum"] < histogram["sum"]
     return float(wrong)
 
 
-def _drift(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    """Change from half to half; 0 while it is within three standard errors of the bins' own scatter."""
-    bins = np.array([r["bins"]["count"] for r in records], dtype=float)
-    level = bins.mean()
-    if level == 0:
-        return 0.0
-    half = bins.shape[1] // 2
-    change = (bins[:, half:].mean() - bins[:, :half].mean()) / level
-    scatter = np.concatenate([bins[:, :half], bins[:, half:]]).std(axis=1, ddof=1)
-    error = math.sqrt(float((scatter**2).mean()) * 2 / (half * len(records))) / level
-    return float(abs(change)) if abs(change) > 3 * error else 0.0
+def _disorders(histogram: Mapping[str, Any]) -> int:
+    """Impossible orders in one histogram."""
+    if not histogram["count"]:
+        return 0
+    merged = quantiles.merge([histogram])
+    ladder = [
+        merged.min * 1e-9,
+        *(quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99)),
+        merged.max * 1e-9,
+    ]
+    wrong = int(ladder != sorted(ladder))
+    wrong += not ladder[0] <= quantiles.mean(merged) <= ladder[-1]
+    return wrong + (int(merged.counts.sum()) != merged.count)
 
 
 def _cpu_accounts(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    return _number(measured.utilisation.get("cpu"))
+    """Both sides' processor time, and with the idle time what the CPUs have: neither can be more than that."""
+    used = [findings.known(measured.utilisation.get("cpu"))]
+    for record in records:
+        edge = record["edge"]
+        parts = [edge.get(name) for name in ("idle", "server_cpu", "load_cpu")]
+        if None not in parts and edge["time"] > 0:
+            loose = marks.RESOLUTION_IDLE * 1e9 / edge["time"]
+            used.append(sum(parts) / (edge["time"] * record["cpus"]) - loose)
+    return float(max(used))
+
+
+def _delivered(scenario: Scenario, records: Records, measured: Metrics) -> float:
+    """Clients that are missing; in an open load, arrivals that the generator owes though connections were free."""
+    return float(max(_undelivered(scenario, record) for record in records))
+
+
+def _undelivered(scenario: Scenario, record: Mapping[str, Any]) -> float:
+    if record.get("planned") is None:
+        asked = scenario.get("clients") or record["clients"]
+        return float(abs(1 - record["clients"] / asked)) if asked else 0.0
+    planned, waiting = record["planned"], record["backlog"][1]
+    short = float(max(planned - record["sent"] - waiting, 0) / max(planned, 1))
+    wanted = float(scenario.get("arrival_rate") or 0) * record["window"] * 1e-9
+    if not wanted:
+        return short
+    # The plan itself: chance moves a Poisson count by its root, five times which is never seen.
+    off = max(abs(planned - wanted) - 5 * math.sqrt(wanted), 0) / wanted
+    return float(max(short, off))
+
+
+def _stationarity(scenario: Scenario, records: Records, measured: Metrics) -> float:
+    """Largest of: change from half to half, the same by the slope, and the share of the window that stood still."""
+    if scenario.load == "forked":  # it starts, works and ends inside its window by definition
+        return 0.0
+    bins = np.array([r["bins"]["count"] for r in records], dtype=float)
+    if bins.mean() == 0:
+        return 0.0
+    still = max(_standstill(record, measured) for record in records)
+    return max(_halves(bins), _slope(bins), still)
+
+
+def _halves(bins: Bins) -> float:
+    """Relative change from half to half; 0 while within three standard errors of the bins' own scatter."""
+    half = bins.shape[1] // 2
+    change = bins[:, half:].mean() - bins[:, :half].mean()
+    scatter = np.concatenate([bins[:, :half], bins[:, half:]]).std(axis=1, ddof=1)
+    error = math.sqrt(float((scatter**2).mean()) * 2 / (half * len(bins)))
+    return float(abs(change) / bins.mean()) if abs(change) > marks.SURE * error else 0.0
+
+
+def _slope(bins: Bins) -> float:
+    """Relative change between the halves' middles by the least-squares line; 0 while within its error."""
+    count = bins.shape[1]
+    place = np.arange(count) - (count - 1) / 2
+    square = float((place**2).sum())
+    slopes = bins @ place / square
+    rest = bins - bins.mean(axis=1, keepdims=True) - slopes[:, None] * place
+    error = math.sqrt(float((rest**2).sum(axis=1).mean()) / (count - 2) / square / len(bins))
+    slope = float(slopes.mean())
+    return abs(slope) * (count / 2) / float(bins.mean()) if abs(slope) > marks.SURE * error else 0.0
+
+
+def _standstill(record: Mapping[str, Any], measured: Metrics) -> float:
+    """Share of the window lost in stretches of bins under half the median that outlast the responses."""
+    bins = np.array(record["bins"]["count"], dtype=float)
+    level = float(np.median(bins))
+    if level < marks.FEWEST_REPLIES:
+        return 0.0
+    length = record["window"] * 1e-9 / len(bins)
+    least = marks.LONGEST_PAUSE * findings.known(measured.p50)
+    lost, stretch = 0.0, np.zeros(0)
+    for count in (*bins, math.inf):
+        if count < level / 2:
+            stretch = np.append(stretch, count)
+            continue
+        if len(stretch) * length > least:
+            lost += float((1 - stretch / level).sum())
+        stretch = np.zeros(0)
+    return lost / len(bins)
 
 
 def _neighbours(scenario: Scenario, records: Records, measured: Metrics) -> float:
@@ -113,49 +201,15 @@ def _steal(scenario: Scenario, records: Records, measured: Metrics) -> float:
     return float(np.mean([r["steal"] / r["cpus"] for r in records]))
 
 
-_CHECKS: dict[str, Callable[[Scenario, Records, Metrics], float]] = {
+CHECKS: Mapping[str, Check] = {
     "accounting": _accounting,
     "connecting": _connecting,
     "replies": _failures,
     "no_replies": _silent,
     "order_statistics": _orders,
-    "stationarity": _drift,
     "cpu_accounts": _cpu_accounts,
+    "delivered": _delivered,
+    "stationarity": _stationarity,
     "neighbours": _neighbours,
     "steal": _steal,
 }
-
-
-def _number(value: float | None) -> float:
-    return 0.0 if value is None or math.isnan(value) else value
-
-
-def _findings(records: Records, measured: Metrics, ceiling: float | None) -> list[Finding]:
-    use, found = measured.utilisation, []
-    for name, resource in (
-        ("load_limited", "load_thread"),
-        ("cpu_limited", "cpu"),
-        ("worker_limited", "worker"),
-    ):
-        if _number(use.get(resource)) > FINDINGS[name]:
-            found.append(Finding(name, use[resource], "of capacity"))
-    reached = measured.throughput.value / ceiling if ceiling else 0.0
-    if reached > FINDINGS["load_limited"] and not any(finding.name == "load_limited" for finding in found):
-        found.append(Finding("load_limited", reached, "of the null server's ceiling"))
-    lock = _number(measured.counters.get("lock_wait")) / max(_number(measured.response.value), 1e-12)
-    if lock > FINDINGS["lock_limited"]:
-        found.append(Finding("lock_limited", lock, "lock wait over response"))
-    total = sum(r["clients"] * r["window"] for r in records)
-    think = sum(r["think"] for r in records) / total
-    if think > FINDINGS["think_limited"]:
-        found.append(Finding("think_limited", think, "of the clients' time"))
-    starved = max(_starved(r["client_counts"]) for r in records)
-    if starved:
-        found.append(Finding("starved", float(starved), "clients"))
-    return found
-
-
-def _starved(counts: Sequence[int]) -> int:
-    """Clients far below the mean; with a mean under 25 chance alone could do that, so none are named."""
-    level = sum(counts) / len(counts)
-    return sum(count < FINDINGS["starved"] * level for count in counts) if level >= 25 else 0

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness import timeline
 from models.metrics import Finding, Mark, Metrics, number
 from models.scenario import Scenario
 
@@ -55,8 +56,9 @@ class Cell:
         return {name: p / m - 1 if m else float("nan") for name, (p, m) in pairs.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """The cell as `measure`, `predict` and `sweep` print it."""
+        """The cell as `measure`, `predict` and `sweep` print it; `samples` only where the server was sampled."""
         error = self.error
+        sampled = timeline.timeline([replicate.record for replicate in self.replicates])
         return {
             "key": self.scenario.key,
             "scenario": self.scenario.to_json(),
@@ -66,4 +68,5 @@ class Cell:
             "measured": self.measured.to_json() if self.measured else None,
             "predicted": self.predicted.to_json() if self.predicted else None,
             "error": {name: number(value) for name, value in error.items()} if error else None,
+            **({"samples": sampled.to_json()} if sampled else {}),
         }

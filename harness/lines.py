@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.timeline import Timeline
 from models.knobs import Value
 from models.metrics import Finding, Mark, Metrics
 from models.series import Peak, Point, Series
@@ -14,6 +15,8 @@ from models.series import Peak, Point, Series
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon")
 Remarks = Mapping[float, tuple[str, ...]]
+Samples = Mapping[float, Timeline]
+LONGEST = 60  # characters of a command or an address in a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Line:
         The curve's element of `series` in the sweep's document.
     remarks : mapping of float to tuple of str
         By value: why there is no prediction, and which runs failed.
+    samples : mapping of float to Timeline
+        By value: what the server's processes did over time, where they were sampled.
     """
 
     label: str
@@ -42,6 +47,7 @@ class Line:
     symbol: str
     document: Mapping[str, Any]
     remarks: Remarks = field(default_factory=dict)
+    samples: Mapping[float, Timeline] = field(default_factory=dict)
 
     @property
     def measured(self) -> tuple[Point, ...]:
@@ -55,21 +61,26 @@ Source = Mapping[str, Any] | Series | Sequence[Series] | Sequence[Line]
 def lines_of(source: Source) -> tuple[Line, ...]:
     """The curves of a sweep's document, of analysed series, or themselves."""
     if isinstance(source, Mapping):
-        rows = [(row, *_points(row, source["cells"])) for row in source["series"]]
+        rows = [(row, *_parts(row, source["cells"])) for row in source["series"]]
     else:
         items = (source,) if isinstance(source, Series) else tuple(source)
         if all(isinstance(item, Line) for item in items):
             return tuple(item for item in items if isinstance(item, Line))
-        rows = [(item.to_json(), item.points, {}) for item in items if isinstance(item, Series)]
+        rows = [(item.to_json(), item.points, {}, {}) for item in items if isinstance(item, Series)]
     labels = labels_of([row["fixed"] for row, *_ in rows])
     return tuple(
-        _line(row, points, remarks, label, place)
-        for place, ((row, points, remarks), label) in enumerate(zip(rows, labels, strict=True))
+        _line(row, points, remarks, samples, label, place)
+        for place, ((row, points, remarks, samples), label) in enumerate(zip(rows, labels, strict=True))
     )
 
 
 def _line(
-    row: Mapping[str, Any], points: tuple[Point, ...], remarks: Remarks, label: str, place: int
+    row: Mapping[str, Any],
+    points: tuple[Point, ...],
+    remarks: Remarks,
+    samples: Samples,
+    label: str,
+    place: int,
 ) -> Line:
     fit = next((fit for fit in row["fits"] if fit["law"] == row["law"]), None)
     return Line(
@@ -83,6 +94,7 @@ def _line(
         symbol=SYMBOLS[place % len(SYMBOLS)],
         document=row,
         remarks=remarks,
+        samples=samples,
     )
 
 
@@ -92,15 +104,31 @@ def labels_of(fixed: Sequence[Mapping[str, Value]]) -> list[str]:
     differ = [name for name in names if len({row.get(name) for row in fixed}) > 1]
     if differ:
         return [", ".join(f"{name} = {row[name]}" for name in differ if name in row) for row in fixed]
-    parts = [" on ".join(str(row[name]) for name in ("service", "server") if name in row) for row in fixed]
-    return [part or "measured" for part in parts]
+    return [system_of(row) or "measured" for row in fixed]
 
 
-def _points(
+def system_of(settings: Mapping[str, Any]) -> str:
+    """A system in a title: service and server, or the command, address or file of one that is not ours.
+
+    Parameters
+    ----------
+    settings : mapping
+        A curve's fixed settings, or a scenario's service, server and options in one.
+    """
+    server = settings.get("server")
+    name = "file" if settings.get("file") else server if server in ("command", "target") else ""
+    text = str(settings.get(name) or "")
+    if text:
+        shown = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return f"figures from {shown}" if name == "file" else shown
+    return " on ".join(str(settings[part]) for part in ("service", "server") if part in settings)
+
+
+def _parts(
     series: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]
-) -> tuple[tuple[Point, ...], Remarks]:
-    """The cells that belong to a series, by rising value of its variable, and what is to say of them."""
-    found, remarks = [], {}
+) -> tuple[tuple[Point, ...], Remarks, Samples]:
+    """The cells that belong to a series, by rising value of its variable, what is to say of them, their samples."""
+    found, remarks, samples = [], {}, {}
     for cell in cells:
         scenario = cell["scenario"]
         knobs = {**scenario["options"], **{name: scenario[name] for name in scenario if name != "options"}}
@@ -108,6 +136,8 @@ def _points(
             continue
         x = float(knobs[series["variable"]])
         remarks[x] = _remarks(cell)
+        if cell.get("samples"):
+            samples[x] = Timeline.from_json(cell["samples"])
         found.append(
             Point(
                 x=x,
@@ -117,7 +147,7 @@ def _points(
                 findings=tuple(_finding(finding) for finding in cell["findings"]),
             )
         )
-    return tuple(sorted(found, key=lambda point: point.x)), remarks
+    return tuple(sorted(found, key=lambda point: point.x)), remarks, samples
 
 
 def _remarks(cell: Mapping[str, Any]) -> tuple[str, ...]:

@@ -14,23 +14,27 @@ from typing import Any
 import numpy as np
 from pyx.load import Load, LoadError
 
-from harness import audit
+from harness import audit, network, sampled, subjects, summaries, timeline
 from harness.cell import Cell, Replicate
-from harness.errors import HarnessError
-from models import quantiles
+from harness.errors import MeasureError
+from harness.watching import watched
+from models import imported, quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
-from pyx.server import Server, ServerError
 
 SPARE_DESCRIPTORS = 64
 _TICKS = os.sysconf("SC_CLK_TCK")
+_COUNTED = ("polls", "switches", "preemptions", "lock_waits", "spins", "steals", "steals_tried", "tasks")
 
 
-class MeasureError(HarnessError):
-    """A scenario could not be measured."""
-
-
-def measure(scenario: Scenario, *, reps: int = 5, window: float = 1.0, warmup: float = 0.15) -> Cell:
+def measure(
+    scenario: Scenario,
+    *,
+    reps: int = 5,
+    window: float = 1.0,
+    warmup: float = 0.15,
+    sample: float | None = None,
+) -> Cell:
     """Measures one scenario, each replicate on a fresh server process.
 
     Parameters
@@ -40,20 +44,33 @@ def measure(scenario: Scenario, *, reps: int = 5, window: float = 1.0, warmup: f
         Replicates; intervals need two at least.
     window, warmup : float
         Seconds measured, and seconds of the same load before them.
+    sample : float, optional
+        s from one look at the server's process tree to the next; half the window by default for a server that is
+        not ours, and never for one that is.
 
     Raises
     ------
     MeasureError
         When the server cannot be started or dies, or a limit of the system does not allow the load.
     """
-    replicates = [measure_once(scenario, window=window, warmup=warmup, block=block) for block in range(reps)]
+    replicates = [
+        measure_once(scenario, window=window, warmup=warmup, block=block, sample=sample)
+        for block in range(reps)
+    ]
     return cell_of(scenario, replicates)
 
 
-def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int = 0) -> Replicate:
-    """One replicate. The record holds what `pyx.load.Load.run` gives, as differences over the window."""
+def measure_once(
+    scenario: Scenario, *, window: float, warmup: float, block: int = 0, sample: float | None = None
+) -> Replicate:
+    """One replicate. The record holds what `pyx.load.Load.run` gives, as differences over the window.
+
+    With `sample` (s) it holds `samples` too: the server's process tree over the window, times in ns since its start.
+    """
+    if scenario.server == imported.NAME:
+        raise MeasureError("imported: results of another tool cannot be measured again", True)
     _plan_descriptors(int(scenario.get("clients", 1)))
-    started, stolen = time.time(), _stolen()
+    started, stolen, net = time.time(), _stolen(), network.counts()
     clock = [time.perf_counter()]
     try:
         with _serving(scenario) as server:
@@ -61,7 +78,7 @@ def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int
             load = Load(
                 scenario.load,
                 scenario.service,
-                scenario.native_options("service", "server", "load"),
+                {**scenario.native_options("service", "server", "load"), **server.words},
                 server.host,
                 server.port,
                 replicate_seed(scenario, block),
@@ -69,21 +86,27 @@ def measure_once(scenario: Scenario, *, window: float, warmup: float, block: int
                 window,
                 server.pid,
                 server.page,
+                server.tree,
             )
-            raw = load.run()
+            # What is not ours keeps no counters: its processes are looked at in any case.
+            interval = window / 2 if sample is None and server.tree else sample
+            with watched(server.pid, interval) as samples:
+                raw = load.run()
             clock.append(time.perf_counter())
             if not server.alive():
-                raise MeasureError(_death(scenario, server))
+                raise MeasureError(server.death())
     except LoadError as error:
         raise MeasureError(f"{scenario.service} on {scenario.server}: {error}") from error
-    except ServerError as error:
-        raise MeasureError(str(error), error.usage) from error
     clock.append(time.perf_counter())
     record = _record(raw)
+    if samples:
+        record["samples"] = timeline.cut(samples, raw["planned_start"], raw["planned_end"])
     record["cpus"] = len(os.sched_getaffinity(0))
-    record["workers"] = int(scenario.get("workers", 0))
+    workers = scenario.get("workers", 0)  # text where a command says it in words
+    record["workers"] = 0 if isinstance(workers, str) else int(workers)
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
+    record["net"] = network.change(net, network.counts())
     parts = (b - a for a, b in pairwise(clock))
     record["seconds"] = dict(zip(("start", "load", "stop"), parts, strict=True))
     record["seconds"]["whole"] = time.perf_counter() - clock[0]
@@ -96,24 +119,16 @@ def replicate_seed(scenario: Scenario, block: int) -> int:
 
 
 @contextmanager
-def _serving(scenario: Scenario) -> Iterator[Server]:
+def _serving(scenario: Scenario) -> Iterator[subjects.Subject]:
     """The scenario's server; a failure inside names the server's death if that was the cause."""
-    server = Server(scenario.service, scenario.server, scenario.native_options("service", "server"))
-    try:
-        yield server
-    except LoadError as error:
-        time.sleep(0.01)
-        if not server.alive():
-            raise MeasureError(_death(scenario, server)) from error
-        raise
-    finally:
-        server.stop()
-
-
-def _death(scenario: Scenario, server: Server) -> str:
-    status = server.process.returncode
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"server {scenario.server} {how} while it was measured"
+    with subjects.open(scenario) as server:
+        try:
+            yield server
+        except LoadError as error:
+            time.sleep(0.01)
+            if not server.alive():
+                raise MeasureError(server.death()) from error
+            raise
 
 
 def _plan_descriptors(clients: int) -> None:
@@ -181,7 +196,18 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
     record["histograms"] = {name: _sparse(histogram) for name, histogram in raw["histograms"].items()}
     record["bins"] = {"count": raw["bin_count"].tolist(), "response": raw["bin_response"].tolist()}
     record["client_counts"] = raw["client_count"].tolist()
-    return record
+    return record | _open_record(raw)
+
+
+def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """What only some loads know: the generator's lateness, and an open load's arrivals and service times."""
+    plain = ("planned", "sent", "backlog", "backlog_peak", "addresses")
+    found = {name: raw[name] for name in plain if raw.get(name) is not None}
+    if raw.get("lag"):
+        found["lag"] = _sparse(raw["lag"])
+    if raw.get("service"):
+        found["service"] = {name: _sparse(histogram) for name, histogram in raw["service"].items()}
+    return found
 
 
 def _sparse(histogram: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,6 +224,7 @@ def cell_of(
     predicted: Metrics | None = None,
     level: float = 0.95,
     ceiling: float | None = None,
+    drift: float = 0.0,
 ) -> Cell:
     """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
 
@@ -205,14 +232,14 @@ def cell_of(
     ----------
     level : float
         Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
-    ceiling : float, optional
-        The most replies per second that the load generator was seen to do.
+    ceiling, drift : float
+        As `harness.audit.judge` takes them.
     """
     if not replicates:
         return Cell(scenario, predicted=predicted)
     records = [replicate.record for replicate in replicates]
     measured = metrics_of(records, level)
-    broken, findings = audit.judge(scenario, records, measured, ceiling)
+    broken, findings = audit.judge(scenario, records, measured, ceiling, drift)
     return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
 
 
@@ -222,12 +249,17 @@ def replies(record: Mapping[str, Any]) -> int:
 
 
 def throughput_of(record: Mapping[str, Any]) -> float:
-    """Replies per second of one replicate."""
+    """Replies per second of one replicate; nan where another tool measured it and did not say."""
+    if "summary" in record:
+        rate = record["summary"].get("throughput")
+        return float("nan") if rate is None else float(rate)
     return replies(record) / (float(record["window"]) * 1e-9)
 
 
 def metrics_of(records: Sequence[Mapping[str, Any]], level: float = 0.95) -> Metrics:
     """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
+    if "summary" in records[0]:
+        return summaries.metrics_of(records)
     rates = [throughput_of(record) for record in records]
     merged = quantiles.merge([h for record in records for h in record["histograms"].values()])
     p50, p90, p99 = (quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99))
@@ -254,7 +286,18 @@ def metrics_of(records: Sequence[Mapping[str, Any]], level: float = 0.95) -> Met
         operations=operations,
         utilisation=_utilisation(records),
         counters=_counters(records),
+        service_time=_service_time(records),
     )
+
+
+def _service_time(records: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """Mean and quantiles of send -> reply over all operations, s; None where it was not recorded apart."""
+    parts = [h for record in records for h in (record.get("service") or {}).values()]
+    if not parts:
+        return None
+    merged = quantiles.merge(parts)
+    found = {f"p{round(q * 100)}": quantiles.quantile(merged, q) for q in (0.5, 0.9, 0.99)}
+    return {"mean": quantiles.mean(merged), **found}
 
 
 def _edge_sum(records: Sequence[Mapping[str, Any]], name: str) -> float:
@@ -284,40 +327,44 @@ def _utilisation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "load_thread": load / (span * max(record["threads"] for record in records)),
     }
     threads = max(record.get("workers", 0) for record in records)
-    if threads:
+    if threads and _counted(records):
         found["worker"] = _role_sum(records, "busy_ns", ["worker"]) / (span * threads)
     return found
 
 
+def _counted(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the server kept counters for us: one that is not ours does not, and zeros would be false."""
+    return any(record["roles"] for record in records)
+
+
 def _counters(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Per reply, by the rate of each counter over its own edges divided by the throughput."""
-    total = sum(replies(record) for record in records)
+    answered = [replies(record) for record in records]
     window = sum(record["window"] for record in records)
-    per = window / max(_edge_sum(records, "time"), 1) / max(total, 1)
+    per = window / max(_edge_sum(records, "time"), 1) / max(sum(answered), 1)
     found = {
         "server_cpu": _edge_sum(records, "server_cpu") * 1e-9,
         "load_cpu": _edge_sum(records, "load_cpu") * 1e-9,
         "load_wait": _edge_sum(records, "load_wait") * 1e-9,
         "load_polls": _edge_sum(records, "polls"),
         "load_sleeps": _edge_sum(records, "sleeps"),
-        "busy": _role_sum(records, "busy_ns") * 1e-9,
-        "lock_wait": _role_sum(records, "lock_wait_ns") * 1e-9,
-        "worker_wait": _role_sum(records, "wait_ns", ["worker"]) * 1e-9,
-        "demand": _role_sum(records, "demand_ns") * 1e-9,
     }
-    for name in (
-        "polls",
-        "switches",
-        "preemptions",
-        "lock_waits",
-        "spins",
-        "steals",
-        "steals_tried",
-        "tasks",
-    ):
-        found[name] = _role_sum(records, name)
-    found = {name: value * per for name, value in found.items()}
-    found["queue_peak"] = max(
-        (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
-    )
+    if _counted(records):
+        found |= {
+            "busy": _role_sum(records, "busy_ns") * 1e-9,
+            "lock_wait": _role_sum(records, "lock_wait_ns") * 1e-9,
+            "worker_wait": _role_sum(records, "wait_ns", ["worker"]) * 1e-9,
+            "demand": _role_sum(records, "demand_ns") * 1e-9,
+        }
+        found |= {name: _role_sum(records, name) for name in _COUNTED}
+    seen = sampled.counters(records, sum(answered) / (window * 1e-9))
+    found = {**seen, **{name: value * per for name, value in found.items()}}
+    backlogs = [record["backlog"][1] for record in records if record.get("backlog")]
+    if backlogs:
+        found["backlog"] = sum(backlogs) / len(backlogs)
+        found["backlog_peak"] = max(record.get("backlog_peak") or 0 for record in records)
+    if _counted(records):
+        found["queue_peak"] = max(
+            (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
+        )
     return found

@@ -30,8 +30,17 @@ def collect(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     arguments : sequence of str, optional
         Of the command `python -m harness`; without them there was no command.
     """
-    command = None if arguments is None else shlex.join(["python", "-m", "harness", *arguments])
-    return {name: _safely(take) for name, take in _SOURCES.items()} | {"command": command}
+    return {name: _safely(take) for name, take in _SOURCES.items()} | {"command": _command(arguments)}
+
+
+def elsewhere(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """The same of a result that was measured somewhere else: of the machine nothing is known."""
+    return {name: None for name in _SOURCES} | {"command": _command(arguments)}
+
+
+def _command(arguments: Sequence[str] | None) -> str | None:
+    """The full command with these arguments; None where there was none."""
+    return None if arguments is None else shlex.join(["python", "-m", "harness", *arguments])
 
 
 def _safely(take: Callable[[], Any]) -> Any:

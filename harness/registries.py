@@ -80,5 +80,6 @@ _LISTINGS: dict[str, Callable[[], list[Entry]]] = {
     "laws": partial(_files, ("models.laws", "LAW")),
     "experiments": partial(_files, ("experiments", "SWEEPS")),
     "probes": _probes,
+    "importers": partial(_files, ("harness.importers", "recognises")),
 }
 KINDS = tuple(_LISTINGS)

@@ -2,21 +2,16 @@
 
 Every finished replicate and every prediction is committed by itself. A replicate is known by its cell, block
 and kind of visit, so a resumed sweep can tell exactly what is missing. A failed one is kept with its message
-until a later attempt replaces it.
-
-Layout, by the schema version in `PRAGMA user_version`:
-
-1 : meta, sessions, cells, blocks, replicates, as `_SCHEMA` has them.
+until a later attempt replaces it. The file's layout and versions are in harness.store_file.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,30 +19,23 @@ from types import TracebackType
 from typing import Any
 
 from harness.cell import Replicate
-from harness.errors import HarnessError
 from harness.plan import CELL, Plan, Visit
-from models.metrics import Metrics
+from harness.store_file import (
+    APPLICATION_ID,
+    SCHEMA,
+    SCHEMA_VERSION,
+    StoreError,
+    check,
+    connect,
+    is_blank,
+    locked,
+    translated,
+    upgrade,
+)
+from models.metrics import Finding, Mark, Metrics
 from models.scenario import Scenario
 
-SCHEMA_VERSION = 1
-APPLICATION_ID = 0x6B6E6565  # "knee"
-BUSY_SECONDS = 10.0
-_SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE sessions (session INTEGER PRIMARY KEY, started REAL NOT NULL, provenance TEXT NOT NULL,
-    costs BLOB);
-CREATE TABLE cells (key TEXT PRIMARY KEY, scenario TEXT NOT NULL, prediction TEXT, refusal TEXT)
-    WITHOUT ROWID;
-CREATE TABLE blocks (session INTEGER NOT NULL, block INTEGER NOT NULL, started REAL NOT NULL,
-    yardstick REAL NOT NULL, PRIMARY KEY (session, block)) WITHOUT ROWID;
-CREATE TABLE replicates (id TEXT PRIMARY KEY, key TEXT NOT NULL REFERENCES cells (key), kind TEXT NOT NULL,
-    block INTEGER NOT NULL, session INTEGER NOT NULL, slot INTEGER NOT NULL, started REAL NOT NULL,
-    record BLOB, error TEXT, UNIQUE (key, kind, block), CHECK ((record IS NULL) <> (error IS NULL)));
-"""
-
-
-class StoreError(HarnessError):
-    """A store that cannot be opened, read or written."""
+__all__ = ["SCHEMA_VERSION", "Store", "StoreError", "create_store", "is_blank", "open_store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +54,26 @@ class Prediction:
 
     metrics: Metrics | None
     refusal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a cell was judged when its sweep ended.
+
+    Attributes
+    ----------
+    judged : float
+        Unix time, s.
+    limits : mapping of str to float
+        The thresholds that were used.
+    broken, findings : tuple
+        What was found.
+    """
+
+    judged: float
+    limits: Mapping[str, float]
+    broken: tuple[Mark, ...]
+    findings: tuple[Finding, ...]
 
 
 class Store:
@@ -97,11 +105,11 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with _translated(self.path), self._db:
+        with translated(self.path), self._db:
             yield self._db
 
     def _read(self, query: str, *values: Any) -> list[Any]:
-        with _translated(self.path), closing(self._db.execute(query, values)) as rows:
+        with translated(self.path), closing(self._db.execute(query, values)) as rows:
             return rows.fetchall()
 
     def meta(self, name: str) -> Any:
@@ -253,6 +261,46 @@ class Store:
         )
         return [Failure(*row) for row in rows]
 
+    def set_verdicts(
+        self,
+        judged: float,
+        limits: Mapping[str, float],
+        verdicts: Mapping[str, tuple[Sequence[Any], Sequence[Any]]],
+    ) -> None:
+        """Stores the marks and findings (as JSON has them) of each cell; later verdicts replace earlier ones.
+
+        Parameters
+        ----------
+        judged : float
+            Unix time, s.
+        limits : mapping of str to float
+            The thresholds that were used.
+        verdicts : mapping of str to (marks, findings)
+            By the cell's key.
+        """
+        used = json.dumps(limits)
+        rows = [
+            (key, judged, used, json.dumps(marks), json.dumps(found))
+            for key, (marks, found) in verdicts.items()
+        ]
+        with self._transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?)", rows)
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """By key, how each cell was judged last; nothing in a store from before verdicts were kept."""
+        if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'verdicts'"):
+            return {}
+        rows = self._read("SELECT key, judged, limits, marks, findings FROM verdicts")
+        return {
+            key: Verdict(
+                judged,
+                json.loads(limits),
+                tuple(Mark.from_json(row) for row in json.loads(broken)),
+                tuple(Finding.from_json(row) for row in json.loads(found)),
+            )
+            for key, judged, limits, broken, found in rows
+        }
+
 
 def _packed(document: Any) -> bytes:
     return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 6)
@@ -272,7 +320,7 @@ def create_store(path: Path) -> Store:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = _locked(path, os.O_RDWR | os.O_CREAT)
+        lock = locked(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise StoreError(
             f"{path}: cannot be written ({error.strerror}); choose another --out", usage=True
@@ -282,10 +330,10 @@ def create_store(path: Path) -> Store:
             raise StoreError(
                 f"{path}: is there already; give --resume to go on with it, or another --out", usage=True
             )
-        with _translated(path):
-            connection = _connect(path)
+        with translated(path):
+            connection = connect(path)
             pragmas = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
-            connection.executescript(f"BEGIN; {pragmas} {_SCHEMA} COMMIT;")
+            connection.executescript(f"BEGIN; {pragmas} {SCHEMA} COMMIT;")
             # After the schema, so that a sweep killed before leaves either nothing or everything.
             connection.execute("PRAGMA journal_mode = WAL")
         return Store(path, connection, lock)
@@ -309,81 +357,18 @@ def open_store(path: Path, write: bool = False) -> Store:
                 f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; give a store", usage=True
             )
         if write:
-            lock = _locked(path, os.O_RDWR)
+            lock = locked(path, os.O_RDWR)
     except OSError as error:
         raise StoreError(f"{path}: cannot be opened ({error.strerror})", usage=True) from error
     try:
-        with _translated(path):
-            connection = _connect(path)
-            _check(path, connection)
+        with translated(path):
+            connection = connect(path)
+            check(path, connection)
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
+                upgrade(connection)
         return Store(path, connection, lock)
     except BaseException:
         if lock is not None:
             os.close(lock)
         raise
-
-
-def is_blank(path: Path) -> bool:
-    """Whether there is nothing to resume: no file, or one that a sweep killed at its very start left."""
-    try:
-        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
-            return True
-        if not path.is_file():
-            return False
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be opened ({error.strerror})", usage=True) from error
-    with _translated(path), closing(_connect(path)) as connection:
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        return bool(tables == 0 and connection.execute("PRAGMA application_id").fetchone()[0] == 0)
-
-
-def _locked(path: Path, flags: int) -> int:
-    """A descriptor with the lock, which vanishes with the process. SQLite's locks are of another kind."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise StoreError(
-            f"{path}: another sweep writes to it; wait for it, or give another --out", usage=True
-        ) from None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
-
-
-def _check(path: Path, connection: sqlite3.Connection) -> None:
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != APPLICATION_ID:
-        raise StoreError(
-            f"{path}: is a database, but not a store of kneepoint; give another file", usage=True
-        )
-    if version != SCHEMA_VERSION:
-        raise StoreError(
-            f"{path}: has schema version {version}, this kneepoint knows {SCHEMA_VERSION}; "
-            f"open it with the kneepoint that wrote it, or give another --out",
-            usage=True,
-        )
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """SQLite's errors as one line for the user."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise StoreError(f"{path}: {error}; what was committed is kept") from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(
-            f"{path}: is not a store of kneepoint, or is damaged ({error})", usage=True
-        ) from error

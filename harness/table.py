@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from models.wording import figure, interval, percent, rate, set_of
+from harness import trust
+from harness.advice import Advice, advice, mark_text
+from harness.lines import system_of
+from harness.timeline import UNITS, Timeline
+from models.wording import amount, figure, interval, named, percent, set_of
 
 Row = Sequence[str]
 
@@ -30,7 +34,8 @@ def text(document: Mapping[str, Any]) -> str:
     for index, series in enumerate(document["series"]):
         cells = [cell for cell in document["cells"] if cell["series"] == index]
         parts.append("\n".join(_series(series, cells, document["series"])))
-    parts.append("\n".join(_noise(document)))
+    parts += ["\n".join(_legend(advice(document["cells"])))] if advice(document["cells"]) else []
+    parts.append("\n".join(_quality(document)))
     return "\n\n".join(parts)
 
 
@@ -38,6 +43,7 @@ def _series(
     series: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], every: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     yield title(series, every)
+    opened = any(cell["measured"] and cell["measured"].get("service") for cell in cells)
     heads = (
         series["variable"],
         "measured/s",
@@ -46,10 +52,11 @@ def _series(
         "error",
         "mean ms",
         "p99 ms",
+        *(("p99 service ms", "backlog") if opened else ()),
         "CPU",
         "marks and findings",
     )
-    yield from lines([_row(cell) for cell in cells], heads, words=1)
+    yield from lines([_row(cell, opened) for cell in cells], heads, words=1)
     errors = [abs(cell["error"]["throughput"]) for cell in cells if _scored(cell)]
     if errors:
         typical, worst = percent(median(errors)), percent(max(errors))
@@ -59,8 +66,7 @@ def _series(
     if peak["value"] is not None:
         place = f"{series['variable']}={figure(peak['value'], 6)}"
         yield f"peak: {place}, set {set_of(tuple(peak['set']))} (95 %){_law_peak(series)}"
-    whole = series["explanation"]["text"].replace(" %", "\u00a0%")  # so that no line begins with the sign
-    yield textwrap.fill(whole, 100).replace("\u00a0", " ")
+    yield _filled(series["explanation"]["text"])
 
 
 def _law_peak(series: Mapping[str, Any]) -> str:
@@ -77,15 +83,16 @@ def title(series: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
     """The system, and what tells this series from the others."""
     fixed = series["fixed"]
     other = {name for row in every for name in row["fixed"] if row["fixed"][name] != fixed.get(name)}
-    told = [
-        f"{name}={value}"
-        for name, value in fixed.items()
-        if name in other and name not in ("service", "server")
-    ]
-    told += [f"{n}={v}" for n, v in fixed.items() if n not in other and n not in ("service", "server")]
-    system = (
-        f"{fixed['service']} on {fixed['server']}" if "service" in fixed and "server" in fixed else "series"
-    )
+    named_already = (
+        "service",
+        "server",
+        "file",
+        fixed.get("server"),
+    )  # command and target are servers' names too
+    shown = {name: value for name, value in fixed.items() if name not in named_already}
+    told = [f"{name}={value}" for name, value in shown.items() if name in other]
+    told += [f"{name}={value}" for name, value in shown.items() if name not in other]
+    system = system_of(fixed) or "series"
     return f"{system}{', ' if told else ''}{' '.join(told)}"
 
 
@@ -93,7 +100,7 @@ def _scored(cell: Mapping[str, Any]) -> bool:
     return bool(cell["error"] and not cell["broken"] and cell["error"]["throughput"] is not None)
 
 
-def _row(cell: Mapping[str, Any]) -> Row:
+def _row(cell: Mapping[str, Any], opened: bool) -> Row:
     measured, predicted, error = cell["measured"], cell["predicted"], cell["error"]
     response: Mapping[str, Any] = measured["response"] if measured else {"mean": {"value": None}, "p99": None}
     return (
@@ -104,20 +111,31 @@ def _row(cell: Mapping[str, Any]) -> Row:
         _signed(error and error["throughput"]),
         _number(response["mean"]["value"], 3, 1e3),
         _number(response["p99"], 3, 1e3),
+        *(_open_figures(measured) if opened else ()),
         _share(measured and measured["utilisation"].get("cpu")),
         "; ".join(_marks(cell)),
     )
 
 
+def _open_figures(measured: Mapping[str, Any] | None) -> Row:
+    """Service time and backlog of an open load."""
+    service, counters = ((measured and measured.get(name)) or {} for name in ("service", "counters"))
+    return (_number(service.get("p99"), 3, 1e3), _number(counters.get("backlog"), 3))
+
+
 def _marks(cell: Mapping[str, Any]) -> Iterator[str]:
     for mark in cell["broken"]:
-        yield f"BROKEN {mark['check']} {_number(mark['value'], 3)} > {_number(mark['limit'], 3)}"
+        yield f"BROKEN {mark_text(mark)}"
     if cell.get("failures"):
         yield f"FAILED {len(cell['failures'])}×: {cell['failures'][-1]['message']}"
-    for finding in cell["findings"]:
-        yield f"{finding['name'].replace('_', ' ')} {_number(finding['value'], 3)}"
+    for found in cell["findings"]:
+        yield f"{named(found['name'])} {amount(_real(found['value']), found['unit'])}"
     if cell.get("refusal") and not cell["predicted"]:
         yield f"not predicted: {cell['refusal']}"
+
+
+def _real(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def _half(measured: Mapping[str, Any] | None) -> str:
@@ -151,21 +169,31 @@ def _bound(value: float | None) -> str:
     return "no bound" if value is None else figure(value, 4)
 
 
-def _noise(document: Mapping[str, Any]) -> Iterator[str]:
-    noise, cells = document["sweep"]["noise"], document["cells"]
-    found = [abs(x) for x in noise["aa"]]
-    if found:
-        yield (
-            f"noise floor (A/A): the control cell measured twice in each block differed by "
-            f"{percent(median(found))} in the median, {percent(max(found))} at most, {len(found)} pairs"
-        )
-    ceiling = noise["null"]["throughput"]["value"]
-    if ceiling is not None:
-        yield f"null server: {rate(ceiling)}, the most that the load generator was seen to do"
+def _legend(found: Sequence[Advice]) -> Iterator[str]:
+    """Each mark and finding that occurs, what it means, and what to do."""
+    yield "marks and findings"
+    for item in found:
+        head = f"{named(item.name)} ({item.rule}; {item.cells} cell{'' if item.cells == 1 else 's'})"
+        text = f"{head}: {item.advice}" if item.advice else head
+        yield _filled(text, "  ", "      ")
+
+
+def _filled(text: str, first: str = "", rest: str = "") -> str:
+    """The text in lines of at most 100 characters, none of which begins with a per cent sign."""
+    whole = text.replace(" %", "\u00a0%")
+    lines = textwrap.fill(whole, 100, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return lines.replace("\u00a0", " ")
+
+
+def _quality(document: Mapping[str, Any]) -> Iterator[str]:
+    """How far the figures can be trusted."""
+    for sentence in trust.sentences(document["sweep"]):
+        yield _filled(sentence, rest="  ")
+    cells = document["cells"]
     measured = [cell for cell in cells if cell["measured"]]
     broken = sum(bool(cell["broken"]) for cell in measured)
     yield f"{len(measured)} of {len(cells)} cells measured, {broken} of them broken"
-    yield from (f"warning: {warning}" for warning in document["sweep"]["warnings"])
+    yield from (f"warning: {warning}" for warning in document["sweep"].get("warnings") or ())
 
 
 def cell_text(cell: Mapping[str, Any]) -> str:
@@ -179,21 +207,31 @@ def cell_text(cell: Mapping[str, Any]) -> str:
     for kind in ("measured", "predicted"):
         if cell[kind]:
             rows += ["", kind, *_metrics(cell[kind])]
-    rows += ["", *_marks(cell)] if cell["broken"] or cell["findings"] else []
+    rows += ["", *_marks(cell), "", *_legend(advice([cell]))] if cell["broken"] or cell["findings"] else []
+    if cell.get("samples"):
+        rows += ["", *_sampled(Timeline.from_json(cell["samples"]))]
     if "engine" in cell:
         rows.append(f"engine {cell['engine']['name']}: {figure(cell['engine']['jobs_per_second'])} jobs/s")
     return "\n".join(rows)
 
 
 def _metrics(metrics: Mapping[str, Any]) -> Iterator[str]:
-    throughput, response = metrics["throughput"], metrics["response"]
+    throughput, response, service = metrics["throughput"], metrics["response"], metrics.get("service") or {}
     rows = [
         ("throughput", _number(throughput["value"], 4), _between(throughput, 1.0), "1/s"),
         ("response mean", _number(response["mean"]["value"], 4, 1e3), _between(response["mean"], 1e3), "ms"),
         *((f"response {name}", _number(response[name], 4, 1e3), "", "ms") for name in ("p50", "p90", "p99")),
+        *((f"service {name}", _number(value, 4, 1e3), "", "ms") for name, value in service.items()),
         *((f"utilisation {name}", _share(value), "", "") for name, value in metrics["utilisation"].items()),
     ]
     yield from lines(rows, ("", "value", "95 %", "unit"), words=1)
+
+
+def _sampled(found: Timeline) -> Iterator[str]:
+    """What the server's processes took, medians over the window."""
+    known = [(name, found.typical(name), unit) for name, unit in UNITS.items()]
+    rows = [(name, figure(value), unit) for name, value, unit in known if math.isfinite(value)]
+    yield from lines(rows, ("server's processes", "median", "unit"), words=1)
 
 
 def _between(estimate: Mapping[str, Any], scale: float) -> str:

@@ -7,7 +7,7 @@ import math
 # Knobs that count things, so that "3 workers" reads better than "workers = 3".
 _COUNTED = {"workers": "worker", "clients": "client", "requests": "request", "stocks": "stock"}
 
-_TIMES = ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms"))  # below how many seconds, the scale, its unit
+_TIMES = ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (1.0, 1e3, "ms"))  # below how many seconds, the scale, its unit
 
 
 def rate(value: float) -> str:
@@ -35,9 +35,18 @@ def figure(value: float, digits: int = 3, padded: bool = False) -> str:
 
 def finding(name: str, value: float, unit: str) -> str:
     """A finding in words: CPU limited, 98 % of capacity."""
-    amount = f"{percent(value)} {unit}" if unit.startswith("of ") else f"{figure(value)} {unit}"
-    words = name.replace("_", " ").replace("cpu", "CPU")
-    return f"{words}, {amount.strip()}"
+    return f"{named(name)}, {amount(value, unit)}"
+
+
+def named(name: str) -> str:
+    """A mark's or finding's name as words: CPU limited."""
+    return name.replace("_", " ").replace("cpu", "CPU")
+
+
+def amount(value: float, unit: str) -> str:
+    """A figure with its unit, a share as per cent: 98 % of capacity; 12 clients."""
+    text = f"{percent(value)} {unit}" if unit.startswith("of ") else f"{figure(value)} {unit}"
+    return text.strip()
 
 
 def seconds(value: float) -> str:
@@ -63,10 +72,20 @@ def percent(share: float) -> str:
 
 def at(variable: str, x: float) -> str:
     """One value of a variable, as a noun phrase: 3 workers, chunk = 20."""
+    if variable == "arrival_rate":
+        return f"{figure(x, 6)} arrivals/s"
     one = _COUNTED.get(variable)
     if one is None:
         return f"{variable} = {figure(x, 6)}"
     return f"{figure(x, 6)} {one if x == 1 else variable}"
+
+
+def per(variable: str) -> str:
+    """What an amount is for: for each client, for each unit of chunk."""
+    if variable == "arrival_rate":
+        return "for each arrival a second"
+    one = _COUNTED.get(variable)
+    return f"for each {one}" if one else f"for each unit of {variable}"
 
 
 def set_of(values: tuple[float, ...]) -> str:
@@ -84,3 +103,12 @@ def interval(low: float, high: float, digits: int = 3) -> str:
 def listed(items: list[str]) -> str:
     """Items in a row: a; a and b; a, b and c."""
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def size(value: float) -> str:
+    """An amount of memory in the unit that suits its size: 12.3 KiB."""
+    if not math.isfinite(value):
+        return f"{figure(value)} bytes"
+    steps = ((2.0**10, 1.0, "bytes"), (2.0**20, 2.0**-10, "KiB"), (2.0**30, 2.0**-20, "MiB"))
+    scale, unit = next((row[1:] for row in steps if abs(value) < row[0]), (2.0**-30, "GiB"))
+    return f"{figure(value * scale)} {unit}"

@@ -83,6 +83,8 @@ cdef class Load:
         Process whose CPU time is read at the window's edges; 0 for none.
     page : CounterPage or None
         Counters that are read at the window's edges.
+    tree : bool
+        server_pid is the root of a process tree, as in `pyx.sampling.tree`, whose CPU time is read instead.
     """
 
     cdef const core.load_ops *ops
@@ -94,7 +96,7 @@ cdef class Load:
     cdef uint64_t clients
 
     def __cinit__(self, str load, str service, dict options, str host, int port, uint64_t seed, double warmup,
-                  double window, int server_pid=0, page=None):
+                  double window, int server_pid=0, page=None, bint tree=False):
         cdef core.load_env env
         cdef char message[512]
         cdef const uint64_t[:] words
@@ -107,6 +109,9 @@ cdef class Load:
         self.settings.fill(self.ops.knobs)
         self.settings.fill(self.service.knobs)
         self.settings.fill(core.server_common_knobs)
+        if self.service.client_check != NULL and self.service.client_check(
+                self.settings.config, message, sizeof(message)):
+            raise ValueError(message.decode("utf-8", "replace"))
         env.config = self.settings.config
         env.service = self.service
         if core.sock_address(host.encode(), port, &env.to):
@@ -115,6 +120,7 @@ cdef class Load:
         env.warmup_ns = <int64_t>(warmup * 1e9)
         env.window_ns = <int64_t>(window * 1e9)
         env.server_pid = server_pid
+        env.server_tree = tree
         env.counters = NULL
         if page is not None:
             self.view = np.frombuffer(page.map, "<u8")

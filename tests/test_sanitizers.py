@@ -34,7 +34,7 @@ def builds():
             sys.executable,
             "setup.py",
             "-q",
-            "build_server",
+            "build_program",
             f"--sanitize={sanitizer}",
             f"--output={target}",
         ]

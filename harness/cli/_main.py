@@ -18,10 +18,15 @@ OURS = ("harness", "models", "pyx")
 
 
 def names() -> list[str]:
-    """Every command: the modules of the package, find-limit for find_limit; a leading underscore hides one."""
+    """Every command, by the modules of the package, those that start with an underscore apart."""
+    return sorted(_modules())
+
+
+def _modules() -> dict[str, str]:
+    """Each command's module: find_limit holds find-limit, and import_ what would be a keyword of Python."""
     folder = [str(Path(__file__).parent)]
-    found = (module.name for module in pkgutil.iter_modules(folder) if not module.name.startswith("_"))
-    return sorted(name.replace("_", "-") for name in found)
+    found = [module.name for module in pkgutil.iter_modules(folder)]
+    return {name.rstrip("_").replace("_", "-"): name for name in found if not name.startswith("_")}
 
 
 class Commands(click.Group):
@@ -31,10 +36,10 @@ class Commands(click.Group):
         return names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in names():
+        module = _modules().get(cmd_name)
+        if module is None:
             return None
-        module = importlib.import_module(f"{__package__}.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
+        command: click.Command = importlib.import_module(f"{__package__}.{module}").command
         return command
 
     def resolve_command(

@@ -27,6 +27,12 @@ int conn_create(const struct server_env *env, int fd, struct conn **out) {
     conn->once = config_is(env->config, "connection", "per_request");
     buffer_init(&conn->in, env->service->max_request + READ_SIZE);
     buffer_init(&conn->out, OUT_LIMIT);
+    if (env->service->peer) {
+        struct sockaddr_in address = {0};
+        socklen_t length = sizeof(address);
+        if (!getpeername(fd, (struct sockaddr *)&address, &length) && address.sin_family == AF_INET)
+            env->service->peer(env->state, session, &address);
+    }
     *out = conn;
     return 0;
 }

@@ -69,6 +69,7 @@ struct load_env {
     uint64_t seed;
     int64_t warmup_ns, window_ns;
     int server_pid;            /* 0: unknown */
+    int server_tree;           /* server_pid is the root of a tree, as in proctree.h */
     struct counters *counters; /* NULL: unknown */
 };
 

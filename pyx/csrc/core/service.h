@@ -7,7 +7,8 @@
  *
  * Client side: the same protocol from the other end, for the load generator: ask writes a request, answer
  * reads and checks the reply. A client (one for each load thread group) is shared read-only by its sessions,
- * except for counters that it keeps atomically.
+ * except for what it keeps atomically. The server may be anybody's: the word outside=yes in the settings says
+ * that it is not ours, so that only what the protocol itself promises can be checked.
  *
  * Functions that return int give a negated errno on failure. */
 #ifndef KNEEPOINT_SERVICE_H
@@ -17,6 +18,7 @@
 #include "config.h"
 #include "counters.h"
 #include "random.h"
+#include <netinet/in.h>
 #include <stdint.h>
 
 struct service_ops {
@@ -26,7 +28,7 @@ struct service_ops {
     const char *const *operations; /* names, ended by NULL; the index is the operation's number */
     size_t max_request; /* bytes that a request can take: the limit of a connection's input buffer */
 
-    /* ---- server side ---- */
+    /* ---- server side; all of it NULL or 0 in a service that has a client side only ---- */
     size_t session_size; /* bytes, given zeroed to open */
 
     /* `threads`: how many threads may be inside run at the same time. On failure message gets one line. */
@@ -34,6 +36,10 @@ struct service_ops {
     void (*destroy)(void *service);
     int (*open)(void *service, void *session);
     void (*close)(void *service, void *session);
+
+    /* Tells an open session the address of its peer. NULL where the service does not care; never called where
+     * there is no network. */
+    void (*peer)(void *service, void *session, const struct sockaddr_in *address);
 
     /* Takes bytes of the request. Sets *used to the bytes consumed; may write to out at once (an
      * acknowledgement). 1: a request is complete. 0: more bytes are needed. Negative: the protocol is
@@ -54,10 +60,17 @@ struct service_ops {
 
     /* ---- client side ---- */
     size_t client_session_size;
+    /* Whether the client side's settings can be used. -EINVAL: message gets one line. NULL: whatever the knob
+     * tables allow can be. client_create says no more than -EINVAL of the same faults. */
+    int (*client_check)(const struct config *config, char *message, size_t size);
     int (*client_create)(const struct config *config, uint64_t seed, void **client);
     void (*client_destroy)(void *client);
     int (*client_open)(void *client, void *session);
     void (*client_close)(void *client, void *session);
+
+    /* Tells an open session its own end of the connection, once that is established and before the first ask.
+     * NULL where the service does not care; never called where there is no network. */
+    void (*client_address)(void *client, void *session, const struct sockaddr_in *address);
 
     /* Writes the next request, drawing its content from random; returns the operation's number. */
     int (*ask)(void *client, void *session, struct random *random, struct buffer *out);
@@ -67,6 +80,23 @@ struct service_ops {
      * understood. */
     int (*answer)(void *client, void *session, const char *in, size_t length, size_t *used,
                   struct buffer *out);
+
+    /* The peer has ended the connection while a reply was awaited, and answer has had all bytes before. 1 and
+     * -EBADMSG as in answer: the end made the reply complete. 0: the reply was cut off. NULL: an end never
+     * completes a reply. */
+    int (*finish)(void *client, void *session);
+
+    /* Asked after each complete reply. Nonzero: the peer announced with it that it ends the connection, which
+     * is no failure: the next request needs a new one. NULL: peers never do. */
+    int (*ends)(void *client, void *session);
+
+    /* Writes the request that a line typed by a person means, in the protocol's own words; answer then tells
+     * when its reply is complete, and whether it is right no longer matters. -EINVAL: not understood. */
+    int (*say)(void *client, void *session, const char *line, struct buffer *out);
+
+    /* Writes the complete reply to what was said, `reply` being all of its bytes, as text for a person. NULL:
+     * the bytes are that text. */
+    int (*show)(void *client, void *session, const char *reply, size_t length, struct buffer *out);
 
     /* Facts that the client kept for a check of the whole run: up to `capacity` rows of three numbers (stock:
      * id, bought, sold). Returns the number of rows; NULL where there are none. */

@@ -152,7 +152,8 @@ static void turn(struct closed *load, struct client *client, int64_t now) {
     ask(load, client);
 }
 
-static void complete(struct closed *load, struct client *client, int64_t now) {
+/* `last`: the server ends the connection behind this reply. */
+static void complete(struct closed *load, struct client *client, int last, int64_t now) {
     int64_t response = now - client->sent;
     if (now >= load->start && now < load->end) {
         histogram_record(&load->result->histogram[client->operation], (uint64_t)response);
@@ -161,7 +162,7 @@ static void complete(struct closed *load, struct client *client, int64_t now) {
         load->result->bin_response[bin] += response;
         client->count++;
     }
-    if (load->once) {
+    if (last || load->once) {
         client->finishing = 1;
         change(load, client, CONNECTING, now);
         return;
@@ -193,7 +194,8 @@ static void digest(struct closed *load, struct client *client) {
                 fail(load, client, -EPROTO, clock_now());
                 return;
             }
-            complete(load, client, clock_now());
+            int last = service->ends && service->ends(load->service_client, client->link.session);
+            complete(load, client, last, clock_now());
             return;
         }
         if (buffer_length(&client->link.out) && (rc = link_send(&client->link))) {
@@ -205,10 +207,25 @@ static void digest(struct closed *load, struct client *client) {
     }
 }
 
+/* The server has ended the connection: some replies are complete by that. */
+static void conclude(struct closed *load, struct client *client) {
+    const struct service_ops *service = load->env.service;
+    int64_t now = clock_now();
+    int rc = client->state == RESPONSE && service->finish
+                 ? service->finish(load->service_client, client->link.session)
+                 : 0;
+    if (rc == -EBADMSG)
+        count_error(load, rc, now);
+    if (rc)
+        complete(load, client, 1, now);
+}
+
 static void receive(struct closed *load, struct client *client) {
     long got = link_receive(&client->link);
     if (got == -EAGAIN)
         return;
+    if (got == 0)
+        conclude(load, client);
     if (got > 0 && !client->finishing) {
         digest(load, client);
     } else if (got == 0 && client->finishing) {
@@ -220,7 +237,7 @@ static void receive(struct closed *load, struct client *client) {
 }
 
 static void connected(struct closed *load, struct client *client) {
-    int rc = link_opened(&client->link);
+    int rc = link_opened(&client->link, &load->env, load->service_client);
     int64_t now = clock_now();
     if (rc) {
         fail(load, client, rc, now);

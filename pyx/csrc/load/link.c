@@ -53,11 +53,20 @@ static int watch_writing(struct link *link, int writing) {
     return epoll_ctl(link->epoll, EPOLL_CTL_MOD, link->fd, &event) ? -errno : 0;
 }
 
-int link_opened(struct link *link) {
+int link_opened(struct link *link, const struct load_env *env, void *service_client) {
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-    return error ? -error : watch_writing(link, 0);
+    if (error)
+        return -error;
+    if (env->service->client_address) {
+        struct sockaddr_in address = {0};
+        length = sizeof(address);
+        if (getsockname(link->fd, (struct sockaddr *)&address, &length))
+            return -errno;
+        env->service->client_address(service_client, link->session, &address);
+    }
+    return watch_writing(link, 0);
 }
 
 void link_close(struct link *link, const struct load_env *env, void *service_client) {

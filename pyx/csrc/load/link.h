@@ -21,8 +21,8 @@ void link_free(struct link *link);
 /* Begins to connect, with a fresh session; epoll reports room to write when it is done. */
 int link_open(struct link *link, const struct load_env *env, void *service_client);
 
-/* The outcome of connecting; epoll then watches for input. */
-int link_opened(struct link *link);
+/* The outcome of connecting; the session then knows its own address, and epoll watches for input. */
+int link_opened(struct link *link, const struct load_env *env, void *service_client);
 
 /* Closes the connection, if there is one, and forgets all bytes. */
 void link_close(struct link *link, const struct load_env *env, void *service_client);

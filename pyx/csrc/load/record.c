@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "../core/clock.h"
 #include "../core/load.h"
+#include "../core/proctree.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +26,9 @@ void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
     edge->server_cpu = -1;
     edge->idle = idle_time();
     clockid_t clock;
-    if (env->server_pid && !clock_getcpuclockid(env->server_pid, &clock))
+    if (env->server_tree)
+        edge->server_cpu = proctree_cpu(env->server_pid);
+    else if (env->server_pid && !clock_getcpuclockid(env->server_pid, &clock))
         edge->server_cpu = clock_read(clock);
     edge->time = clock_now();
     if (!env->counters)

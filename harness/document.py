@@ -71,7 +71,8 @@ def _stopping(now: State, search: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why no further block was measured; a search stops by a rule of its own."""
     found = now.decision.to_json()
     if search:
-        return {**found, "rule": "search", "reason": "search", "coverage": None, "says": search["stopped"]}
+        stopped = search["stopped"]
+        return {**found, "rule": "search", "reason": stopped or None, "coverage": None, "says": stopped}
     return {**found, "says": stopping.text(found, now.plan.precision)}
 
 
@@ -132,7 +133,7 @@ def _warnings(replicates: Replicates, drift: Drift, failures: Sequence[Failure])
     """What a reader of the figures must know."""
     found = []
     if drift.drifted:
-        shifts = ", ".join(f"{drift.shifts[name]:+.0%}" for name in sorted(drift.drifted))
+        shifts = ", ".join(drift.shown(name) for name in sorted(drift.drifted))
         fate = "left out" if drift.left_out else "kept, as too few others remain"
         found.append(
             f"the machine's speed shifted in {len(drift.drifted)} of {len(drift.shifts)} blocks "

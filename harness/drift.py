@@ -47,6 +47,11 @@ class Drift:
     def keeps(self, session: int, replicate: Replicate) -> bool:
         return not self.left_out or (session, replicate.block) not in self.drifted
 
+    def shown(self, name: tuple[int, int]) -> str:
+        """How far a drifted block was off: by the yardstick, or else by the null server."""
+        shift = self.shifts[name]
+        return f"{shift:+.0%}" if abs(shift) > DRIFT else f"null server {self.null_shifts[name]:+.0%}"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "typical": number(self.typical),

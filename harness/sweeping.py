@@ -135,6 +135,10 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
         store = create_store(path)
     try:
         stored = store.plan()
+        if store.meta("search"):
+            raise HarnessError(
+                f"{path}: holds a search for a limit; go on with find-limit --resume", usage=True
+            )
         if stored is None and not request.variables:
             raise HarnessError(
                 f"{path}: ended before its plan was stored; give --var to start again", usage=True

@@ -361,6 +361,21 @@ def test_blocks_in_which_the_machine_had_shifted_are_measured_again(fake, out, m
     assert "speed had shifted" in found["sweep"]["stopping"]["says"]
 
 
+def test_a_null_server_at_half_its_speed_is_a_drift_and_one_that_wanders_is_not(fake, out):
+    def rates(scenario):
+        if scenario.server != "select":
+            return fakes.usl(scenario)
+        return 100_000.0 * {1: 1.25, 2: 0.8, 4: 0.5}.get(block["now"], 1.0)
+
+    block = {"now": 0}
+    fake.before = lambda scenario, number: block.update(now=number)
+    fake.throughput = rates
+    found = sweep(out, values="1,2", reps=5, budget=None, predict=False)["sweep"]
+    drifted = [row["block"] for row in found["noise"]["yardstick"]["blocks"] if row["drifted"]]
+    assert drifted == [4] and (found["stopping"]["blocks"], found["stopping"]["steady"]) == (6, 5)
+    assert "1 of 6 blocks (null server -5" in found["warnings"][0]
+
+
 def test_a_broken_cell_asks_for_no_further_blocks(fake, out, monkeypatch):
     fake.throughput = lambda scenario: 0.0 if scenario.get("workers") == 2 else fakes.usl(scenario)
     real = fakes.record

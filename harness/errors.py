@@ -15,3 +15,7 @@ class HarnessError(RuntimeError):
     def __init__(self, message: str, usage: bool = False) -> None:
         super().__init__(message)
         self.usage = usage
+
+
+class MeasureError(HarnessError):
+    """A scenario could not be measured."""

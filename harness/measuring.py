@@ -14,21 +14,17 @@ from typing import Any
 import numpy as np
 from pyx.load import Load, LoadError
 
-from harness import audit, network, summaries, timeline
+from harness import audit, network, sampled, subjects, summaries, timeline
 from harness.cell import Cell, Replicate
-from harness.errors import HarnessError
+from harness.errors import MeasureError
 from harness.watching import watched
 from models import imported, quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
-from pyx.server import Server, ServerError
 
 SPARE_DESCRIPTORS = 64
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class MeasureError(HarnessError):
-    """A scenario could not be measured."""
+_COUNTED = ("polls", "switches", "preemptions", "lock_waits", "spins", "steals", "steals_tried", "tasks")
 
 
 def measure(
@@ -49,7 +45,8 @@ def measure(
     window, warmup : float
         Seconds measured, and seconds of the same load before them.
     sample : float, optional
-        s from one look at the server's process tree to the next; it is not looked at by default.
+        s from one look at the server's process tree to the next; half the window by default for a server that is
+        not ours, and never for one that is.
 
     Raises
     ------
@@ -81,7 +78,7 @@ def measure_once(
             load = Load(
                 scenario.load,
                 scenario.service,
-                scenario.native_options("service", "server", "load"),
+                {**scenario.native_options("service", "server", "load"), **server.words},
                 server.host,
                 server.port,
                 replicate_seed(scenario, block),
@@ -89,22 +86,24 @@ def measure_once(
                 window,
                 server.pid,
                 server.page,
+                server.tree,
             )
-            with watched(server.pid, sample) as samples:
+            # What is not ours keeps no counters: its processes are looked at in any case.
+            interval = window / 2 if sample is None and server.tree else sample
+            with watched(server.pid, interval) as samples:
                 raw = load.run()
             clock.append(time.perf_counter())
             if not server.alive():
-                raise MeasureError(_death(scenario, server))
+                raise MeasureError(server.death())
     except LoadError as error:
         raise MeasureError(f"{scenario.service} on {scenario.server}: {error}") from error
-    except ServerError as error:
-        raise MeasureError(str(error), error.usage) from error
     clock.append(time.perf_counter())
     record = _record(raw)
     if samples:
         record["samples"] = timeline.cut(samples, raw["planned_start"], raw["planned_end"])
     record["cpus"] = len(os.sched_getaffinity(0))
-    record["workers"] = int(scenario.get("workers", 0))
+    workers = scenario.get("workers", 0)  # text where a command says it in words
+    record["workers"] = 0 if isinstance(workers, str) else int(workers)
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
     record["net"] = network.change(net, network.counts())
@@ -120,24 +119,16 @@ def replicate_seed(scenario: Scenario, block: int) -> int:
 
 
 @contextmanager
-def _serving(scenario: Scenario) -> Iterator[Server]:
+def _serving(scenario: Scenario) -> Iterator[subjects.Subject]:
     """The scenario's server; a failure inside names the server's death if that was the cause."""
-    server = Server(scenario.service, scenario.server, scenario.native_options("service", "server"))
-    try:
-        yield server
-    except LoadError as error:
-        time.sleep(0.01)
-        if not server.alive():
-            raise MeasureError(_death(scenario, server)) from error
-        raise
-    finally:
-        server.stop()
-
-
-def _death(scenario: Scenario, server: Server) -> str:
-    status = server.process.returncode
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"server {scenario.server} {how} while it was measured"
+    with subjects.open(scenario) as server:
+        try:
+            yield server
+        except LoadError as error:
+            time.sleep(0.01)
+            if not server.alive():
+                raise MeasureError(server.death()) from error
+            raise
 
 
 def _plan_descriptors(clients: int) -> None:
@@ -337,44 +328,44 @@ def _utilisation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "load_thread": load / (span * max(record["threads"] for record in records)),
     }
     threads = max(record.get("workers", 0) for record in records)
-    if threads:
+    if threads and _counted(records):
         found["worker"] = _role_sum(records, "busy_ns", ["worker"]) / (span * threads)
     return found
 
 
+def _counted(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the server kept counters for us: one that is not ours does not, and zeros would be false."""
+    return any(record["roles"] for record in records)
+
+
 def _counters(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Per reply, by the rate of each counter over its own edges divided by the throughput."""
-    total = sum(replies(record) for record in records)
+    answered = [replies(record) for record in records]
     window = sum(record["window"] for record in records)
-    per = window / max(_edge_sum(records, "time"), 1) / max(total, 1)
+    per = window / max(_edge_sum(records, "time"), 1) / max(sum(answered), 1)
     found = {
         "server_cpu": _edge_sum(records, "server_cpu") * 1e-9,
         "load_cpu": _edge_sum(records, "load_cpu") * 1e-9,
         "load_wait": _edge_sum(records, "load_wait") * 1e-9,
         "load_polls": _edge_sum(records, "polls"),
         "load_sleeps": _edge_sum(records, "sleeps"),
-        "busy": _role_sum(records, "busy_ns") * 1e-9,
-        "lock_wait": _role_sum(records, "lock_wait_ns") * 1e-9,
-        "worker_wait": _role_sum(records, "wait_ns", ["worker"]) * 1e-9,
-        "demand": _role_sum(records, "demand_ns") * 1e-9,
     }
-    for name in (
-        "polls",
-        "switches",
-        "preemptions",
-        "lock_waits",
-        "spins",
-        "steals",
-        "steals_tried",
-        "tasks",
-    ):
-        found[name] = _role_sum(records, name)
-    found = {name: value * per for name, value in found.items()}
+    if _counted(records):
+        found |= {
+            "busy": _role_sum(records, "busy_ns") * 1e-9,
+            "lock_wait": _role_sum(records, "lock_wait_ns") * 1e-9,
+            "worker_wait": _role_sum(records, "wait_ns", ["worker"]) * 1e-9,
+            "demand": _role_sum(records, "demand_ns") * 1e-9,
+        }
+        found |= {name: _role_sum(records, name) for name in _COUNTED}
+    seen = sampled.counters(records, sum(answered) / (window * 1e-9))
+    found = {**seen, **{name: value * per for name, value in found.items()}}
     backlogs = [record["backlog"][1] for record in records if record.get("backlog")]
     if backlogs:
         found["backlog"] = sum(backlogs) / len(backlogs)
         found["backlog_peak"] = max(record.get("backlog_peak") or 0 for record in records)
-    found["queue_peak"] = max(
-        (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
-    )
+    if _counted(records):
+        found["queue_peak"] = max(
+            (r.get("queue_peak", 0) for rec in records for r in rec["roles"].values()), default=0
+        )
     return found

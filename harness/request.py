@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from harness import values
+from harness import outsiders, values
 from harness.errors import HarnessError
 from harness.plan import LOAD, SEED_KNOB, Plan
-from models import imported, knobs
+from models import imported, knobs, outside
 from models.knobs import Knob, Value
-from models.scenario import Scenario, ScenarioError
+from models.scenario import Scenario, table_of
 
 # Service and server that suit each other, best first: the first with every named knob fills in what is not.
 PAIRS = (
@@ -46,6 +46,8 @@ class Request:
         Names of variables, and the values of each as text in the same order; there may be fewer values.
     options : tuple of (name, text)
         Settings; a name given more than once makes a series for each value.
+    target, command, protocol : str or None
+        Of a server that is not ours: where it listens, what starts it, and which service it speaks.
     """
 
     variables: tuple[str, ...] = ()
@@ -62,11 +64,15 @@ class Request:
     precision: float | None = None
     budget: float | None = None
     sample: float | None = None
+    target: str | None = None
+    command: str | None = None
+    protocol: str | None = None
 
 
 def make(request: Request) -> Plan:
     """The plan for a request, defaults filled in; HarnessError lists all that is wrong."""
     check_numbers(request)
+    request = outsiders.settled(request)
     if not request.variables:
         raise HarnessError(
             "nothing to vary: give --var NAME, such as --var workers (python -m harness list)", usage=True
@@ -79,7 +85,7 @@ def make(request: Request) -> Plan:
     names = [*request.variables, *(name for name, _ in request.options)]
     _check_names(request.variables, {name for name, _ in request.options})
     service, server, load = parts(request.service, request.server, request.load, names)
-    table = knob_table(service, server, load, names)
+    table = knob_table(service, server, load, names, request.options)
     texts = dict(zip(request.variables, request.values, strict=False))
     try:
         variables = tuple((name, values.parse(table[name], texts.get(name))) for name in request.variables)
@@ -115,6 +121,7 @@ def extend(plan: Plan, request: Request) -> Plan:
         When the request says anything else than the plan, which would mix two experiments in one store.
     """
     check_numbers(request)
+    request = outsiders.settled(request)
     differ = []
     for name, shown in (
         ("service", "--service"),
@@ -128,17 +135,17 @@ def extend(plan: Plan, request: Request) -> Plan:
         asked = getattr(request, name)
         if asked is not None and asked != getattr(plan, name):
             differ.append(f"{shown} {getattr(plan, name)}, not {asked}")
-    table = knob_table(
-        plan.service, plan.server, plan.load, [*request.variables, *(n for n, _ in request.options)]
-    )
     stored = dict(plan.options)
+    names = [*request.variables, *(n for n, _ in request.options), *stored, *(n for n, _ in plan.variables)]
+    known = [(name, str(value)) for name, points in plan.options for value in points]
+    table = knob_table(plan.service, plan.server, plan.load, names, known)
     for name, points in _options(request.options, table):
         if stored.get(name) != points:
             was = ",".join(knobs.text_of(value) for value in stored[name]) if name in stored else "not set"
             differ.append(f"--set {name}: {was}, not {','.join(knobs.text_of(value) for value in points)}")
     if request.variables and set(request.variables) != {name for name, _ in plan.variables}:
-        names = " ".join(f"--var {name}" for name, _ in plan.variables)
-        differ.append(f"{names}, not {' '.join(f'--var {name}' for name in request.variables)}")
+        shown = " ".join(f"--var {name}" for name, _ in plan.variables)
+        differ.append(f"{shown}, not {' '.join(f'--var {name}' for name in request.variables)}")
     if differ:
         raise HarnessError(
             f"the store holds another sweep ({'; '.join(differ)}); give another --out", usage=True
@@ -168,7 +175,10 @@ def parts(
     fitting = [
         (a, b)
         for a, b in pairs
-        if a in known["service"] and b in known["server"] and service in (None, a) and server in (None, b)
+        if a in known["service"]
+        and b in known["server"]
+        and service in (None, a)
+        and (server == b or (server is None and b not in outside.KINDS))
     ]
     if load in known["load"]:
         for a, b in fitting:
@@ -178,20 +188,29 @@ def parts(
     return service or first[0], server or first[1], load
 
 
-def knob_table(service: str, server: str, load: str, names: Iterable[str]) -> dict[str, Knob]:
-    """The knobs of a scenario's parts by name; HarnessError says which of the names they do not have."""
+def knob_table(
+    service: str, server: str, load: str, names: Iterable[str], given: Iterable[tuple[str, str]] = ()
+) -> dict[str, Knob]:
+    """The knobs of a scenario's parts by name; HarnessError says which of the names they do not have.
+
+    `given` are settings: of a server that is not ours, its command and its target say what knobs there are.
+    """
     if imported.NAME in (service, server, load):
         raise HarnessError(
             "imported: results of another tool cannot be measured on; start a sweep of a server with another --out",
             usage=True,
         )
+    named = dict.fromkeys(names)
+    reach = {n: text for n, text in given if n in ("command", "target")} if server in outside.KINDS else {}
     try:
-        Scenario.of(service, server, load)
-        table = {**knobs.of_parts(service, server, load), SEED_KNOB.name: SEED_KNOB}
-        unknown = dict.fromkeys(name for name in names if name not in table)
-        if unknown:
-            Scenario.of(service, server, load, options=unknown)
-    except ScenarioError as error:
+        for kind, name in (("service", service), ("server", server), ("load", load)):
+            if name not in knobs.variants(kind):
+                Scenario.of(service, server, load)  # says what there is instead
+        table = {**table_of(service, server, load, reach), SEED_KNOB.name: SEED_KNOB}
+        free = {name: "1" for name in named if name in table and table[name].type == "any"}
+        unknown = {name: None for name in named if name not in table}
+        Scenario.of(service, server, load, options={**reach, **free, **unknown})
+    except ValueError as error:
         raise HarnessError(str(error), usage=True) from error
     return table
 
@@ -228,7 +247,7 @@ def _axis_first(
     """The first numeric variable moved to the front, its values in rising order."""
     ordered = [(name, _ordered(points, table[name])) for name, points in variables]
     for index, (name, points) in enumerate(ordered):
-        if table[name].type in ("int", "real"):
+        if _numeric(points, table[name]):
             return ((name, points), *ordered[:index], *ordered[index + 1 :])
     name, points = ordered[0]
     series = " ".join(f"--set {name}={knobs.text_of(point)}" for point in points)
@@ -239,7 +258,14 @@ def _axis_first(
 
 def _ordered(points: tuple[Value, ...], knob: Knob | None) -> tuple[Value, ...]:
     unique = tuple(dict.fromkeys(points))
-    return tuple(sorted(unique, key=float)) if knob is not None and knob.type in ("int", "real") else unique
+    return tuple(sorted(unique, key=float)) if knob and _numeric(unique, knob) else unique
+
+
+def _numeric(points: Iterable[Value], knob: Knob) -> bool:
+    """Whether the values can be an axis."""
+    if knob.type == "any":
+        return not any(isinstance(point, str) for point in points)
+    return knob.type in ("int", "real")
 
 
 def _check_names(variables: Sequence[str], options: set[str]) -> None:

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from harness import contact
 from harness import request as requests
 from harness.cell import Replicate
 from harness.errors import HarnessError
@@ -18,6 +19,7 @@ from harness.plan import CELL, CONTROL, NULL, Plan, Visit
 from harness.progress import Progress, Silent
 from harness.request import Request
 from harness.store import Store, create_store, is_blank, open_store
+from models.outside import NO_MODEL
 from models.scenario import Scenario
 
 RESULTS = Path("results")
@@ -126,12 +128,13 @@ def store_path(out: Path | None, request: Request, resume: bool) -> Path:
 def open_for(request: Request, out: Path | None, resume: bool) -> Store:
     """The store for a request, locked, with its plan; a wrong request fails before anything is written."""
     path = store_path(out, request, resume)
+    fresh = None
     if resume and not is_blank(path):
         store = open_store(path, write=True)
     elif resume and not request.variables:
         raise HarnessError(f"{path}: nothing to resume there; give --var to start a sweep", usage=True)
     else:
-        requests.make(request)
+        fresh = contact.planned(requests.make(request), request)
         store = create_store(path)
     try:
         stored = store.plan()
@@ -143,7 +146,10 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
             raise HarnessError(
                 f"{path}: ended before its plan was stored; give --var to start again", usage=True
             )
-        plan = requests.make(request) if stored is None else requests.extend(stored, request)
+        if stored is None:
+            plan = fresh or contact.planned(requests.make(request), request)
+        else:
+            plan = requests.extend(stored, request)
         store.set_plan(plan, uuid.uuid4().hex)
     except BaseException:
         store.close()
@@ -196,6 +202,10 @@ def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
     known, measured = store.predictions(), {key for kind, key, _ in store.done() if kind == CELL}
     wanted = [cell.scenario for cell in plan.cells() if cell.scenario.key not in measured]
     wanted = [scenario for scenario in wanted if not (scenario.key in known and known[scenario.key].metrics)]
+    for scenario in wanted:
+        if scenario.outside:
+            store.set_prediction(scenario, None, NO_MODEL)
+    wanted = [scenario for scenario in wanted if not scenario.outside]
     if not wanted:
         return None
     try:
@@ -280,7 +290,7 @@ def _measure_block(
 def measure_visit(store: Store, plan: Plan, visit: Visit, block: int, slot: int) -> Replicate | str:
     """Measures one visit and commits it: its replicate, or why there is none."""
     from harness import measuring
-    from harness.measuring import MeasureError
+    from harness.errors import MeasureError
 
     started = time.time()
     try:

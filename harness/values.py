@@ -78,6 +78,8 @@ def _part(knob: Knob, part: str, text: str) -> Iterator[Value]:
     if not part:
         raise ValuesError(f"{knob.name}={text}: an empty value; {FORMS}")
     words = [part] if knob.type in ("choice", "text") else part.split(":")
+    if knob.type == "any" and not all(map(_is_number, words)):
+        words = [part]  # text, in which colons mean nothing
     try:
         if len(words) == 1:
             yield knob.parse(part)
@@ -88,6 +90,13 @@ def _part(knob: Knob, part: str, text: str) -> Iterator[Value]:
         raise
     except ValueError as error:
         raise ValuesError(str(error)) from error
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word.removeprefix("x")))
+    except ValueError:
+        return False
 
 
 def _range(name: str, words: list[str]) -> Iterator[float]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from typing import Any
 
 from pyx import registry
 
@@ -21,7 +23,7 @@ class Knob:
     ----------
     name, unit, help : str
     type : str
-        int, real, choice or text.
+        int, real, choice, text, or any: a whole number, else a number, else text.
     default : int, float or str
     allowed : str
         "low:high" for numbers, "a|b" for a choice, words for text.
@@ -41,6 +43,8 @@ class Knob:
         """The value in the knob's own type; ValueError with one line saying what is allowed."""
         if self.type == "text":
             return str(value)
+        if self.type == "any":
+            return _plainest(value)
         if self.type == "choice":
             if str(value) in self.allowed.split("|"):
                 return str(value)
@@ -69,6 +73,17 @@ class Knob:
         return int(number) if self.type == "int" else number
 
 
+def _plainest(value: object) -> Value:
+    """A number where the text is one as people write them, so that 007 and 1_000 stay what they are."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    text = str(value)
+    if re.fullmatch(r"-?(0|[1-9]\d*)", text, re.ASCII):
+        return int(text)
+    number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?", text, re.ASCII)
+    return float(text) if number and math.isfinite(float(text)) else text
+
+
 def offer(name: str, known: Iterable[str]) -> str:
     """What to add to "no such name": the nearest known one, or all of them when none is near."""
     names = sorted(set(known))
@@ -82,24 +97,26 @@ def text_of(value: Value) -> str:
 
 
 @cache
-def _registries() -> dict[str, dict[str, Mapping[str, object]]]:
-    from models import imported
+def _registries() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    from models import imported, outside
 
-    native = {"service": registry.services(), "server": registry.servers(), "load": registry.loads()}
+    native = {
+        "service": registry.services(),
+        "server": {**registry.servers(), **outside.KINDS},
+        "load": registry.loads(),
+    }
     return {kind: {**rows, **imported.KINDS[kind]} for kind, rows in native.items()}
 
 
-def variants(kind: str) -> Mapping[str, Mapping[str, object]]:
+def variants(kind: str) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is registered as kind (service, server, load), by name."""
     return _registries()[kind]
 
 
 def of_variant(kind: str, name: str) -> tuple[Knob, ...]:
     """The knobs of one variant."""
-    rows = variants(kind)[name]["knobs"]
-    assert isinstance(rows, list)
     found = []
-    for row in rows:
+    for row in variants(kind)[name]["knobs"]:
         draft = Knob(**{**row, "default": ""})
         found.append(Knob(**{**row, "default": draft.parse(row["default"])}))
     return tuple(found)

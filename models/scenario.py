@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models import knobs
-from models.knobs import Value
+from models import knobs, outside
+from models.knobs import Knob, Value
 
 
 class ScenarioError(ValueError):
@@ -55,11 +55,15 @@ class Scenario:
                 errors.append(f"{name}: no such {kind}{knobs.offer(name, known)}")
         if errors:
             raise ScenarioError("\n".join(errors))
-        table = knobs.of_parts(service, server, load)
-        values = {name: knob.default for name, knob in table.items()}
-        for name, value in (options or {}).items():
+        given = dict(options or {})
+        try:
+            table = table_of(service, server, load, given)
+        except ValueError as error:
+            raise ScenarioError(str(error)) from error
+        values = {name: knob.default for name, knob in table.items() if knob.type != "any"}
+        for name, value in given.items():
             if name not in table:
-                errors.append(_unknown(name, service, server, load))
+                errors.append(_unknown(name, service, server, load, table))
                 continue
             try:
                 values[name] = table[name].parse(value)
@@ -67,6 +71,8 @@ class Scenario:
                 errors.append(str(error))
         if not 0 <= seed < 2**63:
             errors.append(f"seed={seed}: outside 0:{2**63 - 1}")
+        if server in outside.KINDS:
+            errors += _settle(service, server, table, given, values)
         if not errors:
             errors += _conflicts(server, values)
         if errors:
@@ -93,16 +99,28 @@ class Scenario:
     def with_options(self, **changes: object) -> Scenario:
         """The same scenario with some knobs (or the seed) changed, checked anew."""
         seed = int(str(changes.pop("seed", self.seed)))
-        return Scenario.of(self.service, self.server, self.load, seed, {**dict(self.options), **changes})
+        kept = dict(self.options)
+        if self.outside and "target" in changes:  # what the old URL said does not hold for the new one
+            kept = {name: value for name, value in kept.items() if name not in outside.DERIVED}
+        return Scenario.of(self.service, self.server, self.load, seed, {**kept, **changes})
+
+    @property
+    def outside(self) -> bool:
+        """Whether the server is not ours, so that only what is seen from outside can be known of it."""
+        return self.server in outside.KINDS
 
     def native_options(self, *kinds: str) -> dict[str, str]:
-        """The knobs of the named parts (service, server, load) as text for the native core."""
+        """The knobs of the named parts (service, server, load) as text for the native core.
+
+        Of a server that is not ours, those that the load has to know.
+        """
         names = {
             knob.name
             for kind in kinds
             for knob in knobs.of_variant(
                 kind, {"service": self.service, "server": self.server, "load": self.load}[kind]
             )
+            if not (kind == "server" and self.outside) or knob.name in outside.NATIVE
         }
         return {name: knobs.text_of(value) for name, value in self.options if name in names}
 
@@ -129,13 +147,48 @@ class Scenario:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _unknown(name: str, service: str, server: str, load: str) -> str:
+def table_of(service: str, server: str, load: str, options: Mapping[str, object]) -> Mapping[str, Knob]:
+    """All knobs of a scenario by name: its parts' own, and one for every placeholder of a server's command.
+
+    Raises
+    ------
+    ValueError
+        When the command or the target has braces that are no placeholders.
+    """
+    table = knobs.of_parts(service, server, load)
+    return {**outside.knobs_of(options), **table} if server in outside.KINDS else table
+
+
+def _settle(
+    service: str,
+    server: str,
+    table: Mapping[str, Knob],
+    given: Mapping[str, object],
+    values: dict[str, Value],
+) -> list[str]:
+    """Fills what the target says of the service's knobs; what is wrong or missing, a line each."""
+    errors = outside.faults(server, service, given)
+    if errors:
+        return errors
+    for name, value in outside.derived(table, given).items():
+        if name in given and values[name] != value:
+            errors.append(f"{name}={values[name]}: the target says {value}; say it there alone")
+        values[name] = value
+    missing = [name for name, knob in table.items() if knob.type == "any" and name not in given]
+    errors += [f"{name}: {{{name}}} has no value; give --var {name} or --set {name}=…" for name in missing]
+    return errors
+
+
+def _unknown(name: str, service: str, server: str, load: str, table: Mapping[str, Knob]) -> str:
+    if server in outside.KINDS:
+        text = "the command or the target" if server == "command" else "the target"
+        return f"{name}: neither a knob of {service} or {load}, nor written as {{{name}}} in {text}"
     owners = knobs.everywhere(name)
     if owners:
         return (
             f"{name}: {service} on {server} under {load} has no such knob (it belongs to {', '.join(owners)})"
         )
-    return f"{name}: no such knob{knobs.offer(name, knobs.of_parts(service, server, load))}"
+    return f"{name}: no such knob{knobs.offer(name, table)}"
 
 
 def _conflicts(server: str, values: Mapping[str, Value]) -> list[str]:

@@ -119,6 +119,8 @@ def service_times(str name, dict options, uint64_t seed, int count, double budge
     cdef const core.service_ops *ops = core.registry_service(name.encode())
     if ops == NULL:
         raise ValueError(f"{name}: no such service")
+    if ops.create == NULL:
+        raise ValueError(f"{name}: has a client side only")
     cdef Settings settings = Settings(options)
     settings.fill(ops.knobs)
     settings.fill(core.server_common_knobs)

@@ -56,6 +56,11 @@ cdef extern from "core/random.h":
     void random_seed(random *random, uint64_t seed, uint64_t stream) nogil
 
 
+cdef extern from "netinet/in.h":
+    struct sockaddr_in:
+        pass
+
+
 cdef extern from "core/service.h":
     struct service_ops:
         const char *name
@@ -73,13 +78,19 @@ cdef extern from "core/service.h":
         uint32_t (*split)(void *service, void *session, uint32_t chunk) noexcept nogil
         void (*run)(void *service, void *session, uint32_t task, uint32_t chunk, counter_block *me) noexcept nogil
         int (*reply)(void *service, void *session, buffer *out) noexcept nogil
+        int (*client_check)(const config *config, char *message, size_t size)
         int (*client_create)(const config *config, uint64_t seed, void **client)
         void (*client_destroy)(void *client)
         int (*client_open)(void *client, void *session) noexcept nogil
         void (*client_close)(void *client, void *session) noexcept nogil
+        void (*client_address)(void *client, void *session, const sockaddr_in *address) noexcept nogil
         int (*ask)(void *client, void *session, random *random, buffer *out) noexcept nogil
         int (*answer)(void *client, void *session, const char *data, size_t length, size_t *used,
                       buffer *out) noexcept nogil
+        int (*finish)(void *client, void *session) noexcept nogil
+        int (*ends)(void *client, void *session) noexcept nogil
+        int (*say)(void *client, void *session, const char *line, buffer *out) noexcept nogil
+        int (*show)(void *client, void *session, const char *reply, size_t length, buffer *out) noexcept nogil
         size_t (*ledger)(void *client, int64_t (*rows)[3], size_t capacity)
 
 
@@ -101,11 +112,6 @@ cdef extern from "core/probe.h":
         const knob *knobs
         int (*run)(const config *config, int64_t budget_ns, double *samples, size_t capacity,
                    size_t *count) noexcept nogil
-
-
-cdef extern from "netinet/in.h":
-    struct sockaddr_in:
-        pass
 
 
 cdef extern from "core/sock.h":

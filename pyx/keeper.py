@@ -155,6 +155,7 @@ class Keeper:
 
     def _await_end(self) -> None:
         """The keeper's standard output closes when it ends; waiting for that has no delay, unlike Popen.wait."""
+        assert self._process.stdout is not None
         limit = self._grace + KILL_TIMEOUT
         if not select.select([self._process.stdout], [], [], limit)[0]:
             raise KeeperError(

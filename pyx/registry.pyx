@@ -33,7 +33,7 @@ def servers():
 
 
 def services():
-    """Every service: {name: {summary, operations, knobs}}."""
+    """Every service: {name: {summary, operations, serves, knobs}}; those that do not serve are a client side only."""
     found = {}
     cdef size_t i = 0, k
     cdef const core.service_ops *ops
@@ -45,7 +45,10 @@ def services():
         while ops.operations[k] != NULL:
             operations.append(ops.operations[k].decode())
             k += 1
-        found[name] = {"summary": ops.summary.decode(), "operations": operations, "knobs": _knobs(ops.knobs, name)}
+        found[name] = {
+            "summary": ops.summary.decode(), "operations": operations, "serves": ops.create != NULL,
+            "knobs": _knobs(ops.knobs, name),
+        }
         i += 1
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import calibrate, measuring, predicting
 from harness.cell import Replicate
-from harness.measuring import MeasureError
+from harness.errors import MeasureError
 from models.scenario import Scenario
 
 BINS = 20

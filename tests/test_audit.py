@@ -6,6 +6,7 @@ import math
 import sqlite3
 
 import fakes
+import numpy as np
 import pytest
 from pyx.load import bucket_of
 
@@ -67,7 +68,7 @@ def invented_time(record):
 
 
 def lost_sojourns(record):
-    record |= {"in_system": 1_000_000, "sojourn": 1_050_000}
+    record |= {"in_system_ns": 1_000_000, "sojourn_ns": 1_050_000}
 
 
 def unconnected(record):
@@ -112,7 +113,7 @@ def slows_down(record):
 
 def climbs(record):
     # So much scatter that the halves alone do not tell, but a straight line through all twenty does.
-    record["bins"]["count"] = [400 + 12 * i + (-1) ** (i // 5) * 45 for i in range(20)]
+    record["bins"]["count"] = [434 + 7 * i + (-1) ** i * 50 for i in range(20)]
 
 
 def stands_still(record):
@@ -333,6 +334,13 @@ def test_scatter_bursts_and_few_replies_are_no_fault():
     few["client_counts"] = [20] * 7 + [0]
     few["bins"]["count"] = [3, 0, 4, 2, 0, 0, 0, 3, 1, 2] * 2
     assert judged(SCENARIO, few) == set()
+
+
+def test_a_steady_climb_is_seen_where_the_halves_alone_do_not_tell():
+    record = closed()
+    climbs(record)
+    bins = np.array([record["bins"]["count"]], dtype=float)
+    assert audit._halves(bins) == 0 and audit._slope(bins) > TABLE["stationarity"].limit
 
 
 def test_requests_under_way_after_a_short_warmup_are_no_overload():

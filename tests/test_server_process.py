@@ -15,7 +15,7 @@ import trials
 import wire
 
 from harness import measuring
-from harness.measuring import MeasureError
+from harness.errors import MeasureError
 from models.scenario import Scenario
 from pyx import registry
 from pyx.server import EXECUTABLE, Server, ServerError
@@ -146,7 +146,7 @@ def test_more_clients_than_descriptors_is_one_line():
         try:
             many = Scenario.of("stock", "sbuf", options={"clients": 200})
             measuring.measure_once(many, window=0.1, warmup=0.0)
-        except measuring.MeasureError as error:
+        except MeasureError as error:
             print(error.usage, error)
     """
     ended = subprocess.run(

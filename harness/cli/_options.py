@@ -72,23 +72,52 @@ COLUMNS = _together(
     click.option("--think", metavar="NAME", help="Column of think time, or seconds of it in every row."),
 )
 
+OUTSIDE = _together(
+    click.option(
+        "--target", metavar="ADDRESS", help="A server not ours: http://HOST:PORT/PATH or HOST:PORT."
+    ),
+    click.option(
+        "--command",
+        metavar="WORDS",
+        help="Starts it for each measurement; {NAME} is a knob, {port} a free port.",
+    ),
+    click.option("--protocol", metavar="NAME", help="The service that it speaks (default: http for a URL)."),
+    click.option("--request", "request_text", metavar="TEXT", help="What is asked, with --protocol lines."),
+    click.option("--allow-remote", is_flag=True, help="The target may lie off this machine's loopback."),
+    click.option(
+        "--ready-timeout", metavar="S", help="Time in which it must answer for the first time (default: 15)."
+    ),
+)
 
-def scenario_of(
-    service: str | None, server: str | None, load: str | None, settings: tuple[str, ...], seed: int | None
-) -> Scenario:
-    """The one scenario that the options name."""
-    from harness import plan, request
+
+def outside_settings(given: dict[str, Any]) -> tuple[str, ...]:
+    """The options of OUTSIDE that are settings, taken out of what was given, as --set has them."""
+    found = []
+    text, allowed, timeout = (given.pop(name) for name in ("request_text", "allow_remote", "ready_timeout"))
+    if text is not None:
+        found.append(f"request={text}")
+    if allowed:
+        found.append("remote=allow")
+    if timeout is not None:
+        found.append(f"ready_timeout={timeout}")
+    return tuple(found)
+
+
+def scenario_of(settings: tuple[str, ...], seed: int | None = None, **system: str | None) -> Scenario:
+    """The one scenario that the options name; `system` is service, server, load, target, command, protocol."""
+    from harness import outsiders, plan, request
     from harness.errors import HarnessError
     from models.scenario import Scenario, ScenarioError
 
-    pairs = request.settings(settings)
+    asked = outsiders.settled(request.Request(options=request.settings(settings), **system))  # type: ignore[arg-type]
+    pairs = asked.options
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
             raise HarnessError(
                 f"--set {name}: given twice; one scenario has one value (sweep takes several)", usage=True
             )
-    chosen = request.parts(service, server, load, names)
+    chosen = request.parts(asked.service, asked.server, asked.load, names)
     options = {name: value for name, value in pairs if name != plan.SEED_KNOB.name}
     try:
         number = plan.SEED if seed is None else seed

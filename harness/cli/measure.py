@@ -7,11 +7,22 @@ from typing import Any
 import click
 
 from harness.cli import OK
-from harness.cli._options import AS_JSON, EFFORT, SAMPLE, SYSTEM, check_effort, print_json, scenario_of
+from harness.cli._options import (
+    AS_JSON,
+    EFFORT,
+    OUTSIDE,
+    SAMPLE,
+    SYSTEM,
+    check_effort,
+    outside_settings,
+    print_json,
+    scenario_of,
+)
 
 
 @click.command(short_help="Measure one scenario.")
 @SYSTEM
+@OUTSIDE
 @EFFORT
 @SAMPLE
 @AS_JSON
@@ -21,6 +32,7 @@ def command(
     window: float | None,
     warmup: float | None,
     sample: float | None,
+    settings: tuple[str, ...],
     **system: Any,
 ) -> int:
     """Measures one scenario, each repetition on a fresh server process.
@@ -28,20 +40,26 @@ def command(
     \b
     Example:
       python -m harness measure --service stock --server sbuf --set clients=50 --set workers=4 --json
+      python -m harness measure --target 127.0.0.1:6379 --protocol lines --request 'PING\\r\\n' --set clients=20
     """
     check_effort(reps=reps, window=window, warmup=warmup, sample=sample)
-    scenario = scenario_of(**system)
-    from harness import measuring
-    from harness.plan import REPS, WARMUP, WINDOW
+    settings += outside_settings(system)
+    scenario = scenario_of(settings, **system)
+    from harness import contact, measuring
+    from harness.plan import REPS, WARMUP
     from harness.progress import Reporting
 
     count = REPS if reps is None else reps
-    timing = {"window": WINDOW if window is None else window, "warmup": WARMUP if warmup is None else warmup}
+    named = [word.partition("=")[0] for word in settings]
+    warmup = WARMUP if warmup is None else warmup
+    scenario, window = contact.met(scenario, named, window, warmup)
     replicates = []
     with Reporting() as progress:
         progress.begin("measuring", count)
         for block in range(count):
-            replicates.append(measuring.measure_once(scenario, block=block, sample=sample, **timing))
+            replicates.append(
+                measuring.measure_once(scenario, block=block, window=window, warmup=warmup, sample=sample)
+            )
             progress.step(f"{measuring.throughput_of(replicates[-1].record):,.0f} replies/s")
     cell = measuring.cell_of(scenario, replicates).to_json()
     if as_json:

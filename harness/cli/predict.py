@@ -35,8 +35,11 @@ def command(
     from harness.sweeping import shares
     from models import des
     from models.costs import MissingCost
+    from models.outside import NO_MODEL
     from models.scenario import ScenarioError
 
+    if scenario.outside:
+        raise HarnessError(NO_MODEL)
     with Reporting() as progress:
         costs = calibrate.costs_for([scenario], progress=shares(progress, "calibrating"))
     try:

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import FAILED, INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, SAMPLE, STOPPING, SYSTEM, print_json
+from harness.cli._options import (
+    AS_JSON,
+    EFFORT,
+    OUTSIDE,
+    SAMPLE,
+    STOPPING,
+    SYSTEM,
+    outside_settings,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from harness.plan import Plan
+    from harness.request import Request
     from harness.store import Store
     from harness.sweeping import Outcome
 
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
     help="1,2,4 or 1:16 or 1:100:10 or 1:64:x2; one for each --var in order.",
 )
 @SYSTEM
+@OUTSIDE
 @EFFORT
 @STOPPING
 @SAMPLE
@@ -67,15 +78,36 @@ def command(
       python -m harness sweep --var workers
       python -m harness sweep --var clients --values 1:100 --service stock --server sbuf --set workers=4
       python -m harness sweep --var workers --values 1:8 --set steal=none --set steal=next
+      python -m harness sweep --var clients --target http://127.0.0.1:8000/
+      python -m harness sweep --var workers --command 'gunicorn -w {workers} app:app -b 127.0.0.1:{port}' \
+          --target http://127.0.0.1:{port}/
     """
     from harness import request as requests
     from harness import sweeping
 
+    settings += outside_settings(given)
     request = requests.Request(options=requests.settings(settings), **given)
     if dry_run:
         return _dry_run(requests.make(request), as_json, not no_predict)
     with sweeping.open_for(request, out, resume) as store:
+        if not resume:
+            _say_chosen(store, request)
         return carry_out(store, not no_predict, not no_report, "json" if as_json else "text")
+
+
+def _say_chosen(store: Store, request: Request) -> None:
+    """What the first contact with a server that is not ours chose."""
+    from models import outside
+
+    plan = store.plan()
+    assert plan is not None
+    if plan.server == "command" and request.window is None and not request.quick:
+        print(
+            f"window: {plan.window:g} s, by how long starting and stopping the server takes", file=sys.stderr
+        )
+    options = dict(plan.options)
+    if plan.server in outside.KINDS and "connection" in options and "connection" not in dict(request.options):
+        print("connection=per_request: the server ends each connection after its reply", file=sys.stderr)
 
 
 def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from models.explain import limits, reasons
+from models.explain import limits, outside, reasons
 from models.explain.view import View
 from models.knobs import Value
 from models.series import Explanation, Peak, Point, Series
@@ -21,6 +21,7 @@ QUESTIONS: Mapping[str, tuple[reasons.Rule, ...]] = {
     "which law": reasons.LAW,
     "what limits it": limits.LIMIT,
     "what is lost beyond": limits.LOSS,
+    "what is unseen": outside.UNSEEN,
     "how near the model came": reasons.MODEL,
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from models.explain.outside import queued
 from models.explain.reasons import Rule
 from models.explain.view import Bill, Said, View, bill, count, spins, throughput, use
 from models.series import Evidence, Point
@@ -65,7 +66,8 @@ def _one_thread(view: View, point: Point) -> Said | None:
     pool, full = not math.isnan(use(point, "worker")), use(point, "cpu") >= NEAR_LIMIT
     if pool or full or not ONE_CPU[0] <= cpus <= ONE_CPU[1]:
         return None
-    text = f"the server's CPU time ({figure(cpus, 2)} of one CPU, all that a single thread can use)"
+    several = ", or several that run one at a time" if view.outside else ""
+    text = f"the server's CPU time ({figure(cpus, 2)} of one CPU, all that a single thread can use{several})"
     return Said(text, (view.evidence("server CPU", point, cpus, "CPUs"),))
 
 
@@ -116,7 +118,7 @@ def _thinking(view: View, point: Point) -> Said | None:
     return Said(text, (view.evidence("thinking", point, found.value, "of the clients' time"),))
 
 
-LIMITS: tuple[Limit, ...] = (_cpus, _generator, _one_thread, _pool, _locks, _crowded, _thinking)
+LIMITS: tuple[Limit, ...] = (_cpus, _generator, _one_thread, _pool, _locks, queued, _crowded, _thinking)
 
 
 def _limit(view: View) -> Said | None:

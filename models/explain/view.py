@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from models import outside
 from models.knobs import Value
 from models.series import Evidence, Peak, Point, plain
 from models.wording import at
@@ -52,6 +53,11 @@ class View:
     law: LawFit | None
     decided: bool
     cpus: int
+
+    @property
+    def outside(self) -> bool:
+        """Whether the server is not ours, so that it keeps no counters for us."""
+        return self.fixed.get("server") in outside.KINDS
 
     def at(self, point: Point) -> str:
         """The point's value of the variable, as a noun phrase."""

@@ -48,6 +48,14 @@ int buffer_put(struct buffer *buffer, const void *bytes, size_t length) {
     return 0;
 }
 
+int buffer_line(struct buffer *buffer, const char *text) {
+    size_t length = strlen(text);
+    int rc = buffer_reserve(buffer, length + 1);
+    if (!rc)
+        rc = buffer_put(buffer, text, length);
+    return rc ? rc : buffer_put(buffer, "\n", 1);
+}
+
 int buffer_printf(struct buffer *buffer, const char *format, ...) {
     char text[512];
     va_list arguments;

@@ -22,6 +22,9 @@ int buffer_reserve(struct buffer *buffer, size_t length);
 /* Appends a copy; errors as buffer_reserve. */
 int buffer_put(struct buffer *buffer, const void *bytes, size_t length);
 
+/* Appends a text and a newline, all or nothing; errors as buffer_reserve. */
+int buffer_line(struct buffer *buffer, const char *text);
+
 /* Appends formatted text; errors as buffer_reserve. */
 int buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

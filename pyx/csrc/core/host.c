@@ -81,6 +81,8 @@ int host_start(const char *service, const char *server, const char *address, uin
     int rc = -EINVAL;
     if (!host->service)
         snprintf(message, size, "%.64s: no such service", service);
+    else if (!host->service->create)
+        snprintf(message, size, "%.64s: has a client side only, so no server of ours can serve it", service);
     else if (!host->server)
         snprintf(message, size, "%.64s: no such server", server);
     else

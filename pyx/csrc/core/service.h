@@ -7,7 +7,8 @@
  *
  * Client side: the same protocol from the other end, for the load generator: ask writes a request, answer
  * reads and checks the reply. A client (one for each load thread group) is shared read-only by its sessions,
- * except for counters that it keeps atomically.
+ * except for what it keeps atomically. The server may be anybody's: the word outside=yes in the settings says
+ * that it is not ours, so that only what the protocol itself promises can be checked.
  *
  * Functions that return int give a negated errno on failure. */
 #ifndef KNEEPOINT_SERVICE_H
@@ -88,6 +89,14 @@ struct service_ops {
     /* Asked after each complete reply. Nonzero: the peer announced with it that it ends the connection, which
      * is no failure: the next request needs a new one. NULL: peers never do. */
     int (*ends)(void *client, void *session);
+
+    /* Writes the request that a line typed by a person means, in the protocol's own words; answer then tells
+     * when its reply is complete, and whether it is right no longer matters. -EINVAL: not understood. */
+    int (*say)(void *client, void *session, const char *line, struct buffer *out);
+
+    /* Writes the complete reply to what was said, `reply` being all of its bytes, as text for a person. NULL:
+     * the bytes are that text. */
+    int (*show)(void *client, void *session, const char *reply, size_t length, struct buffer *out);
 
     /* Facts that the client kept for a check of the whole run: up to `capacity` rows of three numbers (stock:
      * id, bought, sold). Returns the number of rows; NULL where there are none. */

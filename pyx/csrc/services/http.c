@@ -332,5 +332,6 @@ static const struct service_ops http = {
     .answer = http_client_answer,
     .finish = http_client_finish,
     .ends = http_client_ends,
+    .say = http_client_say,
 };
 REGISTER_SERVICE(http);

@@ -12,6 +12,7 @@ enum { HEAD_LIMIT = 65536, REQUEST_LIMIT = 16384 };
 
 struct client {
     struct buffer request; /* written once */
+    struct buffer rest;    /* of a request that is said: all behind its path */
     int head;
     int highest;     /* the highest status that is right */
     int64_t message; /* bytes of body in a reply of our own server */
@@ -29,18 +30,22 @@ int http_client_check(const struct config *config, char *message, size_t size) {
     return -EINVAL;
 }
 
-static int write_request(const struct config *config, struct client *client) {
-    const char *parts[] = {config_text(config, "method"),
-                           " ",
-                           config_text(config, "path"),
-                           " HTTP/1.1\r\nHost: ",
-                           config_text(config, "host"),
-                           config_is(config, "connection", "per_request") ? "\r\nConnection: close" : "",
-                           "\r\n\r\n"};
+static int put_all(struct buffer *out, const char *const *parts) {
     int rc = 0;
-    for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
-        rc = buffer_put(&client->request, parts[i], strlen(parts[i]));
+    for (; !rc && *parts; parts++)
+        rc = buffer_put(out, *parts, strlen(*parts));
     return rc;
+}
+
+static int write_request(const struct config *config, struct client *client) {
+    const char *method = config_text(config, "method"), *path = config_text(config, "path");
+    const char *connection = config_is(config, "connection", "per_request") ? "\r\nConnection: close" : "";
+    const char *rest[] = {" HTTP/1.1\r\nHost: ", config_text(config, "host"), connection, "\r\n\r\n", NULL};
+    const char *first[] = {method, " ", path, NULL};
+    int rc = put_all(&client->rest, rest);
+    if (!rc)
+        rc = put_all(&client->request, first);
+    return rc ? rc : put_all(&client->request, rest);
 }
 
 int http_client_create(const struct config *config, uint64_t seed, void **out) {
@@ -58,6 +63,7 @@ int http_client_create(const struct config *config, uint64_t seed, void **out) {
                                                            : 599;
     client->message = config_int(config, "message");
     buffer_init(&client->request, REQUEST_LIMIT);
+    buffer_init(&client->rest, REQUEST_LIMIT);
     rc = write_request(config, client);
     if (rc)
         http_client_destroy(client);
@@ -69,6 +75,7 @@ int http_client_create(const struct config *config, uint64_t seed, void **out) {
 void http_client_destroy(void *memory) {
     struct client *client = memory;
     buffer_free(&client->request);
+    buffer_free(&client->rest);
     free(client);
 }
 
@@ -249,4 +256,19 @@ int http_client_finish(void *client, void *session_memory) {
 int http_client_ends(void *client, void *session_memory) {
     (void)client;
     return ((const struct http_client_session *)session_memory)->ends;
+}
+
+int http_client_say(void *memory, void *session_memory, const char *line, struct buffer *out) {
+    const struct client *client = memory;
+    struct http_client_session *session = session_memory;
+    char method[16] = "GET";
+    int skipped = 0;
+    if (*line != '/' && (sscanf(line, "%15[A-Z] %n", method, &skipped) != 1 || !skipped))
+        return -EINVAL;
+    const char *first[] = {method, " ", line + skipped, NULL};
+    if (line[skipped] != '/' || !http_text_plain(line + skipped))
+        return -EINVAL;
+    *session = (struct http_client_session){.head = !strcmp(method, "HEAD"), .length = -1};
+    int rc = put_all(out, first);
+    return rc ? rc : buffer_put(out, buffer_data(&client->rest), buffer_length(&client->rest));
 }

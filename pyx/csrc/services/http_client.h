@@ -48,5 +48,6 @@ int http_client_answer(void *client, void *session, const char *in, size_t lengt
                        struct buffer *out);
 int http_client_finish(void *client, void *session);
 int http_client_ends(void *client, void *session);
+int http_client_say(void *client, void *session, const char *line, struct buffer *out);
 
 #endif

@@ -161,5 +161,7 @@ static const struct service_ops prime = {
     .client_close = prime_client_close,
     .ask = prime_client_ask,
     .answer = prime_client_answer,
+    .say = prime_client_say,
+    .show = prime_client_show,
 };
 REGISTER_SERVICE(prime);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL = 65536, COUNT_SIZE = 4 };
+enum { POOL = 65536, COUNT_SIZE = 4, COUNT_LIMIT = 1000000 };
 
 struct client {
     uint32_t count;         /* numbers in a request */
@@ -80,12 +80,14 @@ int prime_client_open(void *client, void *session) {
 }
 
 void prime_client_close(void *client, void *session) {
-    (void)client, (void)session;
+    (void)client;
+    free(((struct prime_client_session *)session)->said);
 }
 
 int prime_client_ask(void *memory, void *session_memory, struct random *random, struct buffer *out) {
     struct client *client = memory;
     struct prime_client_session *session = session_memory;
+    free(session->said);
     *session = (struct prime_client_session){.first = (uint32_t)random_below(random, POOL)};
     uint32_t count = htonl(client->count);
     return buffer_put(out, &count, COUNT_SIZE);
@@ -108,21 +110,34 @@ static int send_numbers(const struct client *client, uint32_t first, struct buff
     return rc;
 }
 
+static int take_acknowledgement(const struct client *client, struct prime_client_session *session,
+                                const char *in, struct buffer *out) {
+    uint32_t count;
+    memcpy(&count, in, COUNT_SIZE);
+    if (ntohl(count) != (session->said ? session->count : client->count))
+        return -EPROTO;
+    session->acknowledged = 1;
+    if (session->said)
+        return buffer_put(out, session->said, session->count * sizeof(*session->said));
+    return send_numbers(client, session->first, out);
+}
+
 int prime_client_answer(void *memory, void *session_memory, const char *in, size_t length, size_t *used,
                         struct buffer *out) {
     struct client *client = memory;
     struct prime_client_session *session = session_memory;
     *used = 0;
     if (!session->acknowledged) {
-        uint32_t count;
         if (length < COUNT_SIZE)
             return 0;
         *used = COUNT_SIZE;
-        memcpy(&count, in, COUNT_SIZE);
-        if (ntohl(count) != client->count)
-            return -EPROTO;
-        session->acknowledged = 1;
-        return send_numbers(client, session->first, out);
+        return take_acknowledgement(client, session, in, out);
+    }
+    if (session->said) {
+        uint32_t left = session->count - session->taken;
+        *used = length < left ? length : left;
+        session->taken += (uint32_t)*used;
+        return session->taken == session->count;
     }
     while (*used < length && session->taken < client->count) {
         uint32_t at = (session->first + session->taken) % POOL;
@@ -136,4 +151,52 @@ int prime_client_answer(void *memory, void *session_memory, const char *in, size
     if (session->taken < client->count)
         return 0;
     return session->wrong ? -EBADMSG : 1;
+}
+
+/* The numbers of a line, blanks or commas between them; how many, or -EINVAL. */
+static long read_numbers(const char *line, uint32_t *numbers) {
+    long count = 0;
+    for (;;) {
+        line += strspn(line, " \t,");
+        if (!*line)
+            return count ? count : -EINVAL;
+        char *end;
+        errno = 0;
+        unsigned long long number = strtoull(line, &end, 10);
+        if (*line < '0' || *line > '9' || errno || number > UINT32_MAX || (*end && !strchr(" \t,", *end)))
+            return -EINVAL;
+        numbers[count++] = htonl((uint32_t)number);
+        line = end;
+    }
+}
+
+int prime_client_say(void *memory, void *session_memory, const char *line, struct buffer *out) {
+    (void)memory;
+    struct prime_client_session *session = session_memory;
+    uint32_t *numbers = malloc((strlen(line) / 2 + 1) * sizeof(*numbers));
+    if (!numbers)
+        return -ENOMEM;
+    long count = read_numbers(line, numbers);
+    if (count < 0 || count > COUNT_LIMIT) {
+        free(numbers);
+        return -EINVAL;
+    }
+    free(session->said);
+    *session = (struct prime_client_session){.said = numbers, .count = (uint32_t)count};
+    uint32_t wire = htonl(session->count);
+    return buffer_put(out, &wire, COUNT_SIZE);
+}
+
+int prime_client_show(void *client, void *session_memory, const char *reply, size_t length,
+                      struct buffer *out) {
+    (void)client;
+    const struct prime_client_session *session = session_memory;
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < session->count && COUNT_SIZE + i < length; i++) {
+        unsigned answer = (unsigned char)reply[COUNT_SIZE + i];
+        uint32_t number = ntohl(session->said[i]);
+        rc = answer > 1 ? buffer_printf(out, "%u: answered by the byte %u\n", number, answer)
+                        : buffer_printf(out, "%u is %s\n", number, answer ? "prime" : "not prime");
+    }
+    return rc;
 }

@@ -15,6 +15,8 @@ struct prime_client_session {
     uint32_t taken; /* answers that came */
     int acknowledged;
     int wrong;
+    uint32_t *said; /* numbers that a person asks about, as they are sent; NULL: the pool's */
+    uint32_t count; /* of them */
 };
 
 int prime_client_create(const struct config *config, uint64_t seed, void **client);
@@ -24,5 +26,7 @@ void prime_client_close(void *client, void *session);
 int prime_client_ask(void *client, void *session, struct random *random, struct buffer *out);
 int prime_client_answer(void *client, void *session, const char *in, size_t length, size_t *used,
                         struct buffer *out);
+int prime_client_say(void *client, void *session, const char *line, struct buffer *out);
+int prime_client_show(void *client, void *session, const char *reply, size_t length, struct buffer *out);
 
 #endif

@@ -292,6 +292,8 @@ static const struct service_ops stock = {
     .client_close = stock_client_close,
     .ask = stock_client_ask,
     .answer = stock_client_answer,
+    .say = stock_client_say,
+    .show = stock_client_show,
     .ledger = stock_client_ledger,
 };
 REGISTER_SERVICE(stock);

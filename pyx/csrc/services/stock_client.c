@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "stock_client.h"
 
-#include "stock_rows.h"
+#include "stock_orders.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,20 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_LIMIT = 512, AMOUNTS = 10 };
+enum { LINE_LIMIT = 512, AMOUNTS = 10, LEARNT_LIMIT = 100000 };
 
 const char *const stock_client_operations[] = {"show", "buy", "sell", NULL};
 
-struct tally {
-    _Atomic int64_t bought, sold;
-};
-
 struct client {
     int padded;
-    int known; /* the rows are the server's; else the file could not be read and they are a guess */
-    size_t count;
-    struct stock_row *rows;
-    struct tally *tally;
+    int known; /* the table is that of our own server, so that a show can be checked against it */
+    struct stock_orders *_Atomic orders; /* NULL: not learnt yet */
     double weights[STOCK_OPERATIONS], weight;
 };
 
@@ -60,18 +54,25 @@ int stock_client_mix(const char *text, double *weights) {
     }
 }
 
-/* Without the server's file: the ids that a generated table has. Prices and their order are not known. */
-static int guess_rows(const struct config *config, struct client *client) {
-    client->count = (size_t)config_int(config, "stocks");
-    client->rows = calloc(client->count, sizeof(*client->rows));
-    for (size_t i = 0; client->rows && i < client->count; i++)
-        client->rows[i].id = (int64_t)i + 1;
-    return client->rows ? 0 : -ENOMEM;
+/* The table of our own server; one that cannot be read here is learnt as anybody's is. */
+static int know_rows(const struct config *config, struct client *client) {
+    char message[512];
+    struct stock_row *rows;
+    size_t count;
+    struct stock_orders *orders;
+    if (config_is(config, "outside", "yes") ||
+        stock_rows_get(config, message, sizeof(message), &rows, &count))
+        return 0;
+    int rc = stock_orders_create(rows, count, &orders);
+    if (rc)
+        return rc;
+    atomic_init(&client->orders, orders);
+    client->known = 1;
+    return 0;
 }
 
 int stock_client_create(const struct config *config, uint64_t seed, void **out) {
     (void)seed;
-    char message[512];
     struct client *client = calloc(1, sizeof(*client));
     if (!client)
         return -ENOMEM;
@@ -79,14 +80,8 @@ int stock_client_create(const struct config *config, uint64_t seed, void **out) 
     for (int i = 0; i < STOCK_OPERATIONS; i++)
         client->weight += client->weights[i];
     client->padded = config_is(config, "dialect", "padded");
-    if (!rc) {
-        client->known = !stock_rows_get(config, message, sizeof(message), &client->rows, &client->count);
-        rc = client->known ? 0 : guess_rows(config, client);
-    }
-    if (!rc) {
-        client->tally = calloc(client->count, sizeof(*client->tally));
-        rc = client->tally ? 0 : -ENOMEM;
-    }
+    if (!rc)
+        rc = know_rows(config, client);
     if (rc)
         stock_client_destroy(client);
     else
@@ -96,8 +91,7 @@ int stock_client_create(const struct config *config, uint64_t seed, void **out) 
 
 void stock_client_destroy(void *memory) {
     struct client *client = memory;
-    free(client->rows);
-    free(client->tally);
+    stock_orders_destroy(atomic_load(&client->orders));
     free(client);
 }
 
@@ -107,7 +101,12 @@ int stock_client_open(void *client, void *session) {
 }
 
 void stock_client_close(void *client, void *session) {
-    (void)client, (void)session;
+    (void)client;
+    free(((struct stock_client_session *)session)->learnt);
+}
+
+static struct stock_orders *orders_of(struct client *client) {
+    return atomic_load_explicit(&client->orders, memory_order_acquire);
 }
 
 /* An operation of weight 0 is never drawn, also where rounding would let the draw pass the last weight. */
@@ -128,15 +127,18 @@ static enum stock_operation draw_operation(const struct client *client, struct r
 int stock_client_ask(void *memory, void *session_memory, struct random *random, struct buffer *out) {
     struct client *client = memory;
     struct stock_client_session *session = session_memory;
-    *session = (struct stock_client_session){.operation = draw_operation(client, random)};
+    const struct stock_orders *orders = orders_of(client);
+    free(session->learnt);
+    *session =
+        (struct stock_client_session){.operation = orders ? draw_operation(client, random) : STOCK_SHOW};
     int rc;
     if (session->operation == STOCK_SHOW) {
         rc = buffer_put(out, "show\n", 5);
     } else {
-        session->stock = random_below(random, client->count);
+        session->stock = random_below(random, orders->count);
         session->amount = 1 + (int64_t)random_below(random, AMOUNTS);
         rc = buffer_printf(out, "%s %lld %lld\n", stock_client_operations[session->operation],
-                           (long long)client->rows[session->stock].id, (long long)session->amount);
+                           (long long)orders->rows[session->stock].id, (long long)session->amount);
     }
     return rc ? rc : (int)session->operation;
 }
@@ -145,19 +147,47 @@ static int equals(const char *line, size_t length, const char *text) {
     return strlen(text) == length && !memcmp(line, text, length);
 }
 
-static void take_row(const struct client *client, struct stock_client_session *session, const char *line,
+static void learn(struct stock_client_session *session, const struct stock_row *row) {
+    size_t i = session->rows - 1;
+    if (i >= session->room) {
+        size_t room = session->room ? 2 * session->room : 64;
+        struct stock_row *rows = i < LEARNT_LIMIT ? realloc(session->learnt, room * sizeof(*rows)) : NULL;
+        session->wrong |= !rows;
+        if (!rows)
+            return;
+        session->learnt = rows;
+        session->room = room;
+    }
+    session->learnt[i] = *row;
+}
+
+static void take_row(struct client *client, struct stock_client_session *session, const char *line,
                      size_t length) {
     struct stock_row row;
+    const struct stock_orders *orders = orders_of(client);
     size_t i = session->rows++;
-    if (stock_rows_take(line, length, &row))
+    if (session->wrong || stock_rows_take(line, length, &row))
         session->wrong = 1;
     else if (client->known)
         session->wrong |=
-            i >= client->count || row.id != client->rows[i].id || row.price != client->rows[i].price;
+            i >= orders->count || row.id != orders->rows[i].id || row.price != orders->rows[i].price;
+    else if (!orders)
+        learn(session, &row);
 }
 
-static int end_show(const struct client *client, struct stock_client_session *session) {
-    session->wrong |= client->known ? session->rows != client->count : !session->rows;
+/* The first table learnt stays. */
+static void publish(struct client *client, struct stock_client_session *session) {
+    struct stock_orders *orders, *none = NULL;
+    int rc = stock_orders_create(session->learnt, session->rows, &orders);
+    session->learnt = NULL;
+    if (!rc && !atomic_compare_exchange_strong(&client->orders, &none, orders))
+        stock_orders_destroy(orders);
+}
+
+static int end_show(struct client *client, struct stock_client_session *session) {
+    session->wrong |= client->known ? session->rows != orders_of(client)->count : !session->rows;
+    if (session->learnt && !session->wrong)
+        publish(client, session);
     return 1;
 }
 
@@ -165,6 +195,8 @@ static int end_show(const struct client *client, struct stock_client_session *se
  * last line: it ends where the padding begins. */
 static int take_line(struct client *client, struct stock_client_session *session, const char *line,
                      size_t length) {
+    if (session->said)
+        return session->operation != STOCK_SHOW || !length || (length >= 5 && !memcmp(line, "error", 5));
     if (session->operation == STOCK_SHOW) {
         if (!length && !client->padded)
             return end_show(client, session);
@@ -175,7 +207,7 @@ static int take_line(struct client *client, struct stock_client_session *session
         take_row(client, session, line, length);
         return 0;
     }
-    struct tally *tally = &client->tally[session->stock];
+    struct stock_tally *tally = &orders_of(client)->tally[session->stock];
     if (session->operation == STOCK_BUY && equals(line, length, "[buy] success"))
         atomic_fetch_add_explicit(&tally->bought, session->amount, memory_order_relaxed);
     else if (session->operation == STOCK_SELL && equals(line, length, "[sell] success"))
@@ -185,7 +217,8 @@ static int take_line(struct client *client, struct stock_client_session *session
     return 1;
 }
 
-/* The lines of a padded reply: its text, then zeros to the end. */
+/* The lines of a padded reply: its text, then zeros to the end. Of anybody's reply only the text counts: many
+ * a lab server sends what its buffer held before, behind one zero. */
 static void take_padded(struct client *client, struct stock_client_session *session, const char *in) {
     size_t length = strnlen(in, STOCK_PADDED_SIZE), at = 0;
     int done = 0;
@@ -200,7 +233,7 @@ static void take_padded(struct client *client, struct stock_client_session *sess
         done = end_show(client, session);
     static const char zeros[STOCK_PADDED_SIZE];
     session->wrong |= !done || at != length || length == STOCK_PADDED_SIZE ||
-                      memcmp(in + length, zeros, STOCK_PADDED_SIZE - length) != 0;
+                      (client->known && memcmp(in + length, zeros, STOCK_PADDED_SIZE - length) != 0);
 }
 
 int stock_client_answer(void *memory, void *session_memory, const char *in, size_t length, size_t *used,
@@ -212,7 +245,8 @@ int stock_client_answer(void *memory, void *session_memory, const char *in, size
     if (client->padded) {
         if (length < STOCK_PADDED_SIZE)
             return 0;
-        take_padded(client, session, in);
+        if (!session->said)
+            take_padded(client, session, in);
         *used = STOCK_PADDED_SIZE;
         return session->wrong ? -EBADMSG : 1;
     }
@@ -227,13 +261,36 @@ int stock_client_answer(void *memory, void *session_memory, const char *in, size
     return 0;
 }
 
+int stock_client_say(void *client, void *session_memory, const char *line, struct buffer *out) {
+    (void)client;
+    struct stock_client_session *session = session_memory;
+    size_t blanks = strspn(line, " \t"), length = strcspn(line + blanks, " \t\r");
+    int operation = find_operation(line + blanks, length);
+    free(session->learnt);
+    /* Any other word is answered by one line, as a buy is. */
+    *session = (struct stock_client_session){.operation = operation < 0 ? STOCK_BUY : operation, .said = 1};
+    return buffer_line(out, line);
+}
+
+/* Without the padding, or the empty line, behind the text. */
+int stock_client_show(void *memory, void *session, const char *reply, size_t length, struct buffer *out) {
+    (void)session;
+    const struct client *client = memory;
+    if (client->padded)
+        length = strnlen(reply, length);
+    else if (length > 1 && reply[length - 2] == '\n')
+        length--;
+    return buffer_put(out, reply, length);
+}
+
 size_t stock_client_ledger(void *memory, int64_t (*rows)[3], size_t capacity) {
     struct client *client = memory;
-    size_t count = client->count < capacity ? client->count : capacity;
+    const struct stock_orders *orders = orders_of(client);
+    size_t count = !orders ? 0 : orders->count < capacity ? orders->count : capacity;
     for (size_t i = 0; i < count; i++) {
-        rows[i][0] = client->rows[i].id;
-        rows[i][1] = atomic_load(&client->tally[i].bought);
-        rows[i][2] = atomic_load(&client->tally[i].sold);
+        rows[i][0] = orders->rows[i].id;
+        rows[i][1] = atomic_load(&orders->tally[i].bought);
+        rows[i][2] = atomic_load(&orders->tally[i].sold);
     }
     return count;
 }

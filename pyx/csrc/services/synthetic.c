@@ -143,6 +143,11 @@ static int answer(void *client, void *memory, const char *in, size_t length, siz
     return *used > 6 && !memcmp(in, "done ", 5) ? 1 : -EBADMSG;
 }
 
+static int say(void *client, void *memory, const char *line, struct buffer *out) {
+    (void)client, (void)memory;
+    return buffer_line(out, line);
+}
+
 static const struct service_ops synthetic = {
     .name = "synthetic",
     .summary = "burns or sleeps a demand drawn from a named distribution",
@@ -164,5 +169,6 @@ static const struct service_ops synthetic = {
     .client_close = close_session,
     .ask = ask,
     .answer = answer,
+    .say = say,
 };
 REGISTER_SERVICE(synthetic);

@@ -24,6 +24,7 @@ cdef extern from "core/config.h":
     void config_destroy(config *config)
     int config_set(config *config, const char *name, const char *value)
     int config_fill(config *config, const knob *knobs)
+    long config_int(const config *config, const char *name)
 
 
 cdef extern from "core/counters.h":
@@ -192,6 +193,13 @@ cdef extern from "core/load.h":
         void (*stop)(void *load) noexcept nogil
         void *(*client)(void *load)
         void (*destroy)(void *load)
+        int isolated
+
+
+cdef extern from "load/result.h":
+    size_t result_operations(const service_ops *service)
+    size_t result_size(size_t operations, size_t clients)
+    void result_place(load_result *result, size_t operations)
 
 
 cdef extern from "load/schedule.h":

@@ -21,39 +21,37 @@ FLAGS = {
 }
 STATUS = 66
 
-Built = namedtuple("Built", "sanitizer executable objects")
+Built = namedtuple("Built", "sanitizer executable load objects")
+
+
+def build(sanitizer, program):
+    """Starts building an executable; what is built already is kept by setup.py."""
+    target = BUILD / f"sanitized-{sanitizer}" / program
+    words = [f"--program={program}", f"--sanitize={sanitizer}", f"--output={target}"]
+    words = [sys.executable, "setup.py", "-q", "build_program", *words]
+    return target, subprocess.Popen(
+        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 @pytest.fixture(scope="session")
 def builds():
-    """Both servers, built side by side; what is built already is kept by setup.py."""
-    running = {}
-    for sanitizer in FLAGS:
-        target = BUILD / f"sanitized-{sanitizer}" / "kneepoint-server"
-        words = [
-            sys.executable,
-            "setup.py",
-            "-q",
-            "build_program",
-            f"--sanitize={sanitizer}",
-            f"--output={target}",
-        ]
-        process = subprocess.Popen(
-            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        running[sanitizer] = target, process
+    """All executables, both sanitizers side by side; those of one sanitizer share its objects."""
+    targets = {sanitizer: {} for sanitizer in FLAGS}
+    for program in ("kneepoint-server", "kneepoint-load"):
+        running = {sanitizer: build(sanitizer, program) for sanitizer in FLAGS}
+        for sanitizer, (target, process) in running.items():
+            output, _ = process.communicate()
+            assert process.returncode == 0, output
+            targets[sanitizer][program] = target
     found = {}
-    for sanitizer, (target, process) in running.items():
-        output, _ = process.communicate()
-        assert process.returncode == 0, output
-        objects = [
-            path for path in sorted((BUILD / f"core-{sanitizer}").rglob("*.o")) if path.name != "main.o"
-        ]
+    for sanitizer, made in targets.items():
+        folder = BUILD / f"core-{sanitizer}"
         sources = {
             path.relative_to(ROOT / "pyx" / "csrc").with_suffix(".o") for path in ROOT.glob("pyx/csrc/*/*.c")
         }
-        kept = [path for path in objects if path.relative_to(BUILD / f"core-{sanitizer}") in sources]
-        found[sanitizer] = Built(sanitizer, target, kept)
+        kept = [path for path in sorted(folder.rglob("*.o")) if path.relative_to(folder) in sources]
+        found[sanitizer] = Built(sanitizer, made["kneepoint-server"], made["kneepoint-load"], kept)
     return found
 
 
@@ -147,6 +145,26 @@ STOPS = [
 @pytest.mark.parametrize(("service", "server", "options"), STOPS)
 def test_stops_under_load(built, logs, service, server, options):
     trials.stops_under_load(trials.Trial(service, server, options, built.executable))
+    quiet(logs)
+
+
+LOADS = {
+    "forked": ("forked", {"clients": "8", "requests": "10"}),
+    "forked-once": ("forked", {"clients": "4", "requests": "5", "connection": "per_request"}),
+    "closed": ("closed", {"clients": "8"}),
+}
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_loads_in_a_process_of_their_own(built, logs, load):
+    name, options = LOADS[load]
+    trials.isolated(trials.Trial("stock", "sbuf", options), name, built.load)
+    quiet(logs)
+
+
+def test_forked_clients_whose_server_dies(built, logs):
+    options = {"clients": "8", "requests": "100000"}
+    trials.dies_under_load(trials.Trial("stock", "sbuf", options), "forked", built.load)
     quiet(logs)
 
 

@@ -101,6 +101,7 @@ struct load_ops {
     /* The service's client, for its ledger; valid until destroy. */
     void *(*client)(void *load);
     void (*destroy)(void *load);
+    int isolated; /* must run in a process of its own, kneepoint-load: it forks */
 };
 
 /* Reads everything that an edge holds of the server and the machine. */

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static int set(int fd, int level, int option) {
@@ -76,6 +77,23 @@ int sock_connect(const struct sockaddr_in *to, in_addr_t from) {
     int rc = from ? set_source(fd, from) : 0;
     if (!rc && connect(fd, (const struct sockaddr *)to, sizeof(*to)) && errno != EINPROGRESS)
         rc = -errno;
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int sock_connect_wait(const struct sockaddr_in *to, int64_t timeout_ns) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    struct timeval limit = {timeout_ns / 1000000000, timeout_ns % 1000000000 / 1000};
+    int rc = set(fd, IPPROTO_TCP, TCP_NODELAY);
+    if (!rc && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
+                setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+                connect(fd, (const struct sockaddr *)to, sizeof(*to))))
+        rc = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
     if (rc) {
         close(fd);
         return rc;

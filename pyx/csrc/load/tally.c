@@ -19,7 +19,7 @@ void tally_destroy(struct load_result *tally) {
     free(tally->service);
 }
 
-static void add_errors(struct load_errors *sum, const struct load_errors *part) {
+void tally_add_errors(struct load_errors *sum, const struct load_errors *part) {
 #define ADD_ERROR(name, help) sum->name += part->name;
     LOAD_ERROR_LIST(ADD_ERROR)
 #undef ADD_ERROR
@@ -37,8 +37,8 @@ static void add_histograms(struct load_result *sum, const struct load_result *pa
 
 void tally_merge(struct load_result *sum, const struct load_result *part) {
     add_histograms(sum, part);
-    add_errors(&sum->errors, &part->errors);
-    add_errors(&sum->errors_outside, &part->errors_outside);
+    tally_add_errors(&sum->errors, &part->errors);
+    tally_add_errors(&sum->errors_outside, &part->errors_outside);
     if (part->connect_max_ns > sum->connect_max_ns)
         sum->connect_max_ns = part->connect_max_ns;
     for (int i = 0; i < LOAD_BINS; i++) {

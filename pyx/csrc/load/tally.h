@@ -12,4 +12,6 @@ void tally_destroy(struct load_result *tally);
 /* Adds everything but the edges, the window, threads, addresses and the counts of single clients. */
 void tally_merge(struct load_result *sum, const struct load_result *part);
 
+void tally_add_errors(struct load_errors *sum, const struct load_errors *part);
+
 #endif

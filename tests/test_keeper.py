@@ -1,4 +1,4 @@
-"""Somebody's command under its keeper: how it is run, what is told of it, and that nothing of it is left behind."""
+"""Somebody's command under its keeper: how it is run, what is told of it, and that nothing of it is left."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Process trees as seen from outside: against psutil, against processes that know what they use, and while they change."""
+"""Process trees from outside: against psutil, against processes that know what they use, and while they change."""
 
 import itertools
 import os

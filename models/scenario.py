@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models import knobs, outside
+from models import imported, knobs, outside
 from models.knobs import Knob, Value
 
 
@@ -51,7 +51,7 @@ class Scenario:
         errors = []
         for kind, name in (("service", service), ("server", server), ("load", load)):
             known = knobs.variants(kind)
-            if name not in known:
+            if name not in known and {service, server, load} != {imported.NAME}:
                 errors.append(f"{name}: no such {kind}{knobs.offer(name, known)}")
         if not errors and not knobs.variants("service")[service]["serves"]:
             errors.append(_unserved(service, server))
@@ -200,7 +200,7 @@ def _unserved(service: str, server: str) -> str:
 
 def _conflicts(server: str, values: Mapping[str, Value]) -> list[str]:
     """What two values forbid together."""
-    limit = knobs.variants("server")[server]["max_connections"]
+    limit = knobs.declared("server", server)["max_connections"]
     clients = values.get("clients")
     if isinstance(limit, int) and isinstance(clients, int) and clients > limit:
         return [

@@ -280,6 +280,7 @@ def test_the_machine_and_the_ceiling_are_told_from_outside():
     assert judged(SCENARIO, closed(), drift=0.04) == set()
     assert judged(SCENARIO, closed(), ceiling=RATE / 0.97) == {"load_limited"}
     assert judged(SCENARIO, closed(), ceiling=RATE / 0.9) == set()
+    assert judged(SCENARIO, closed(), ceiling=RATE / 1.3) == set(), "what is exceeded by far is no ceiling"
     per_request = SCENARIO.with_options(connection="per_request")
     assert judged(per_request, closed(), ceiling=RATE) == set(), "the null server's connections are kept"
 
@@ -396,7 +397,7 @@ def test_verdicts_are_kept_as_they_were_judged(store, monkeypatch, capsys):
 def test_the_audit_of_a_store_names_figure_limit_meaning_and_remedy(store, capsys):
     assert main(["audit", str(store)]) == 1
     shown = capsys.readouterr().out
-    assert "clients=16  BROKEN accounting  0.05 > 0.01 of the clients' time" in shown
+    assert "clients=16  BROKEN accounting  5 % > 1 % of the clients' time" in shown
     words = " ".join(shown.split())
     assert TABLE["accounting"].says in words and TABLE["accounting"].todo in words
     assert shown.splitlines()[-1] == "1 of 2 judged cells are sound, 50 %; a sweep should have 90 %"

@@ -13,6 +13,7 @@ import pytest
 from sweeps import Sweep
 
 from harness import contact, measuring, subjects
+from harness.errors import MeasureError
 from harness.store import open_store
 from models.scenario import Scenario
 from pyx import registry

@@ -53,6 +53,8 @@ class Scenario:
             known = knobs.variants(kind)
             if name not in known:
                 errors.append(f"{name}: no such {kind}{knobs.offer(name, known)}")
+        if not errors and not knobs.variants("service")[service]["serves"]:
+            errors.append(_unserved(service, server))
         if errors:
             raise ScenarioError("\n".join(errors))
         given = dict(options or {})
@@ -189,6 +191,11 @@ def _unknown(name: str, service: str, server: str, load: str, table: Mapping[str
             f"{name}: {service} on {server} under {load} has no such knob (it belongs to {', '.join(owners)})"
         )
     return f"{name}: no such knob{knobs.offer(name, table)}"
+
+
+def _unserved(service: str, server: str) -> str:
+    served = sorted(name for name, row in knobs.variants("service").items() if row["serves"])
+    return f"{service} on {server}: {service} only asks, and no server of ours answers it; there are: {', '.join(served)}"
 
 
 def _conflicts(server: str, values: Mapping[str, Value]) -> list[str]:

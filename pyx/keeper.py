@@ -1,4 +1,4 @@
-"""Runs somebody's server command under a keeper, which leaves nothing of it behind however this process ends."""
+"""Runs somebody's server command under a keeper: nothing of it is left behind, however this process ends."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class KeeperError(RuntimeError):
 class Keeper:
     """A running command; use it as a context manager, or call stop.
 
-    The keeper is a small process in a session of its own. When this process ends, also by SIGKILL, the command and all
-    that it started, daemons included, is ended: SIGTERM first, and SIGKILL for what is left after the grace. The
-    command has no standard input, and a process group of its own; what it writes is read at once and the last 16 KiB
-    of it are kept. Processes that it has others start for it (a container engine's, an init system's) are not its
-    descendants, and out of reach.
+    The keeper is a small process in a session of its own. When this process ends, also by SIGKILL, the
+    command and all that it started, daemons included, is ended: SIGTERM first, and SIGKILL for what is left
+    after the grace. The command has no standard input, and a process group of its own; what it writes is
+    read at once and the last 16 KiB of it are kept. Processes that it has others start for it (a container
+    engine, an init system) are not its descendants, and out of reach.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def tree(int pid, bint scan=False):
     pid : int
         The root; negative: the descendants of that process without itself.
     scan : bool
-        Find children by reading every process of the machine, as is done anyway where the kernel does not list them.
+        Find children by reading every process of the machine, as where the kernel does not list them.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def tree(int pid, bint scan=False):
 
 
 def tree_cpu(int pid):
-    """ns of processor time of a tree (root as in `tree`), and of the ended ones that were waited for; -1: it is gone."""
+    """ns of processor time of a tree (root as for `tree`) and of what it has reaped; -1 when it is gone."""
     cdef int64_t cpu
     with nogil:
         cpu = proctree_cpu(pid)
@@ -81,14 +81,16 @@ def tree_cpu(int pid):
 cdef class Sampler:
     """Samples a process tree until it is stopped, in a native thread that does not hold the GIL.
 
-    The columns are `COLUMNS`: time (ns of CLOCK_MONOTONIC), processes, threads, descriptors, cpu (ns), wait (ns that
-    threads were ready and waited for a CPU), pss and rss (bytes), switches, preemptions. cpu, wait, switches and
-    preemptions are cumulative; they keep what ended threads and processes had, as far as it was seen: all of cpu
-    that their parents waited for, of the others what the last sample before their end had read. -1: not readable,
-    or left out to keep the cost bounded.
+    The columns are `COLUMNS`: time (ns of CLOCK_MONOTONIC), processes, threads, descriptors, cpu (ns), wait
+    (ns that threads were ready and waited for a CPU), pss and rss (bytes), switches, preemptions. cpu, wait,
+    switches and preemptions are cumulative and never fall; they keep what ended threads and processes had,
+    as far as it was seen: all of cpu that their parents waited for, of the others what the last sample
+    before their end had read. -1: not readable, or left out to keep the cost bounded.
 
-    Each of the four groups of columns (processes, threads and cpu; descriptors; wait and switches; memory) costs at
-    most one hundredth of one CPU, however large the tree is: a group that took 10 ms is read again after 1 s.
+    Each of the four groups of columns (processes, threads and cpu; descriptors; wait and switches; memory)
+    costs at most one hundredth of one CPU, however large the tree is: a group that took 10 ms is read again
+    after 1 s. A whole sample took 0.15 ms for one process, 0.4 ms for eight, 10 ms for one with 500 threads
+    or with 1 GB, and 43 ms for 500 processes (on a virtual machine with 2 CPUs).
 
     Parameters
     ----------

@@ -189,6 +189,12 @@ def test_services_answer_their_own_clients(built, logs, tmp_path):
     quiet(logs)
 
 
+def test_a_process_tree_is_sampled_while_it_changes(built, logs, tmp_path):
+    output = run_program([link(built, "sampler_churn", tmp_path)])
+    assert int(output.split()[0]) >= 100
+    quiet(logs)
+
+
 @pytest.mark.parametrize("program", ["service_replies", "service_clients"])
 def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     folder = tmp_path / "tables"

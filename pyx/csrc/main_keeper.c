@@ -126,17 +126,19 @@ static void tell_all(int signal) {
         kill(pids[i], signal);
 }
 
-/* Stops all before it kills any: what is stopped does not fork. */
+/* Stops all before it kills any, for what is stopped does not fork: until two looks show the same processes.
+ */
 static void kill_all(void) {
-    int pids[PROCTREE_MAX];
-    size_t count = 0, before;
-    int round = 0;
+    int pids[2][PROCTREE_MAX];
+    size_t count[2] = {0, 0};
+    int now = 0, round = 0;
     do {
-        before = count;
-        proctree_list(-getpid(), pids, PROCTREE_MAX, &count);
-        for (size_t i = 0; i < count; i++)
-            kill(pids[i], SIGSTOP);
-    } while (count != before && ++round < STOP_ROUNDS);
+        now = !now;
+        proctree_list(-getpid(), pids[now], PROCTREE_MAX, &count[now]);
+        for (size_t i = 0; i < count[now]; i++)
+            kill(pids[now][i], SIGSTOP);
+    } while ((count[now] != count[!now] || memcmp(pids[now], pids[!now], count[now] * sizeof(int))) &&
+             ++round < STOP_ROUNDS);
     tell_all(SIGKILL);
 }
 

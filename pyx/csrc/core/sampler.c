@@ -28,6 +28,7 @@ struct sampler {
     size_t count;
     struct tasks tasks;
     int64_t due[SAMPLER_GROUPS]; /* clock_now from which each group may be read again */
+    int64_t cpu;                 /* of the last row */
     struct sampler_row *rows;
     size_t row_count, row_capacity;
 };
@@ -114,7 +115,9 @@ static int read_tree(struct sampler *sampler, struct sampler_row *row) {
     }
     row->value[SAMPLER_processes] = processes;
     row->value[SAMPLER_threads] = threads;
-    row->value[SAMPLER_cpu] = cpu;
+    /* The time of what is reaped comes in ticks, rounded down, and had been finer before. */
+    sampler->cpu = cpu > sampler->cpu ? cpu : sampler->cpu;
+    row->value[SAMPLER_cpu] = sampler->cpu;
     return 0;
 }
 

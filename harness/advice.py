@@ -45,7 +45,9 @@ class Advice:
     @property
     def advice(self) -> str:
         """What it means and what to do, one sentence each."""
-        return " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in (self.says, self.todo) if text)
+        return " ".join(
+            f"{text[0].upper()}{text[1:].rstrip('.')}." for text in (self.says, self.todo) if text
+        )
 
 
 def advice(cells: Sequence[Mapping[str, Any]]) -> tuple[Advice, ...]:

@@ -60,8 +60,8 @@ def _accounting(scenario: Scenario, records: Records, measured: Metrics) -> floa
     for record in records:
         whole = max(record["clients"] * record["window"], 1)
         off.append(abs(sum(record[state] for state in _STATES) / whole - 1))
-        if record.get("sojourn"):
-            off.append(abs(record["in_system"] / record["sojourn"] - 1))
+        if record.get("sojourn_ns"):
+            off.append(abs(record["in_system_ns"] / record["sojourn_ns"] - 1))
     return float(max(off))
 
 

@@ -57,7 +57,8 @@ def _share_of(ceiling: float | None, scenario: Scenario, measured: Metrics) -> f
     """Throughput over what the same generator does on the null server, which keeps its connections."""
     if not ceiling or scenario.load == "forked" or scenario.get("connection") == "per_request":
         return 0.0
-    return known(measured.throughput.value) / ceiling
+    share = known(measured.throughput.value) / ceiling
+    return share if share <= marks.EXCEEDED else 0.0
 
 
 def _thinking(records: Records) -> float:

@@ -85,7 +85,11 @@ def _said(variable: str, name: str, fitted: Slope, first: float) -> str:
     source = f"95 %, least squares over {fitted.cells} configurations"
     if each.low <= 0 <= each.high:
         bounds = f"between {amount(each.low)} and {amount(each.high)}"
-        return f"no growth with {variable} that could be told from chance ({bounds} {per(variable)}; {source})"
+        return (
+            f"no growth with {variable} that could be told from chance ({bounds} {per(variable)}; {source})"
+        )
     bent = fitted.off > CROOKED
     average = "; it does not lie on a straight line, so that this is an average" if bent else ""
-    return f"{amount(each.value)} [{amount(each.low)}, {amount(each.high)}] {per(variable)} ({source}){average}"
+    return (
+        f"{amount(each.value)} [{amount(each.low)}, {amount(each.high)}] {per(variable)} ({source}){average}"
+    )

@@ -60,7 +60,7 @@ def check(summary: Summary) -> tuple[Mark, ...]:
     }
     share = occupied(summary)
     if share is not None:
-        values["over_unity"] = share - 1 - _edges(summary)
+        values["over_unity"] = share - _edges(summary)
         values["unattributed"] = 1 - share - _edges(summary)
     return tuple(marks.mark(name, value) for name, value in values.items() if value > marks.TABLE[name].limit)
 

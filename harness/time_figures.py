@@ -95,9 +95,7 @@ def taken(lines: Sequence[Line]) -> Figure:
     """Memory, threads and descriptors of the server over the variable, medians over the window."""
     from plotly.subplots import make_subplots
 
-    made = make_subplots(
-        1, len(TAKEN), subplot_titles=[title for title, _ in TAKEN], horizontal_spacing=0.09
-    )
+    made = make_subplots(1, len(TAKEN), subplot_titles=[title for title, _ in TAKEN], horizontal_spacing=0.09)
     figure_style.dress(made, lines)
     for column, (_, parts) in enumerate(TAKEN, 1):
         for line in lines:

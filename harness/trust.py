@@ -86,7 +86,9 @@ def _certificate(certificate: Mapping[str, Any], noise: Mapping[str, Any]) -> It
         parts.append(f"{seconds(certificate['cpu_per_request'])} of CPU a request")
     lag = certificate.get("lag") or {}
     if lag.get("p99") is not None:
-        named = [f"{name} {seconds(lag[name])}" for name in ("p50", "p99", "max") if lag.get(name) is not None]
+        named = [
+            f"{name} {seconds(lag[name])}" for name in ("p50", "p99", "max") if lag.get(name) is not None
+        ]
         parts.append(f"requests late by {', '.join(named)}")
     if certificate.get("clock_cost") is not None:
         parts.append(f"{seconds(certificate['clock_cost'])} a look at the clock")

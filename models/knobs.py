@@ -98,25 +98,28 @@ def text_of(value: Value) -> str:
 
 @cache
 def _registries() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    from models import imported, outside
+    from models import outside
 
-    native = {
-        "service": registry.services(),
-        "server": {**registry.servers(), **outside.KINDS},
-        "load": registry.loads(),
-    }
-    return {kind: {**rows, **imported.KINDS[kind]} for kind, rows in native.items()}
+    servers = {**registry.servers(), **outside.KINDS}
+    return {"service": registry.services(), "server": servers, "load": registry.loads()}
 
 
 def variants(kind: str) -> Mapping[str, Mapping[str, Any]]:
-    """Everything that is registered as kind (service, server, load), by name."""
+    """Everything that is registered as kind (service, server, load), by name; what was imported is no choice."""
     return _registries()[kind]
+
+
+def declared(kind: str, name: str) -> Mapping[str, Any]:
+    """How a variant is registered, also one that stands for another tool's results."""
+    from models import imported
+
+    return imported.KINDS[kind][name] if name == imported.NAME else variants(kind)[name]
 
 
 def of_variant(kind: str, name: str) -> tuple[Knob, ...]:
     """The knobs of one variant."""
     found = []
-    for row in variants(kind)[name]["knobs"]:
+    for row in declared(kind, name)["knobs"]:
         draft = Knob(**{**row, "default": ""})
         found.append(Knob(**{**row, "default": draft.parse(row["default"])}))
     return tuple(found)

@@ -51,7 +51,7 @@ class Scenario:
         errors = []
         for kind, name in (("service", service), ("server", server), ("load", load)):
             known = knobs.variants(kind)
-            if name not in known:
+            if name not in known and {service, server, load} != {imported.NAME}:
                 errors.append(f"{name}: no such {kind}{knobs.offer(name, known)}")
         ours = server not in (*outside.KINDS, imported.NAME)
         if not errors and ours and not knobs.variants("service")[service]["serves"]:
@@ -201,7 +201,7 @@ def _unserved(service: str, server: str) -> str:
 
 def _conflicts(server: str, values: Mapping[str, Value]) -> list[str]:
     """What two values forbid together."""
-    limit = knobs.variants("server")[server]["max_connections"]
+    limit = knobs.declared("server", server)["max_connections"]
     clients = values.get("clients")
     if isinstance(limit, int) and isinstance(clients, int) and clients > limit:
         return [

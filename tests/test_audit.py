@@ -6,6 +6,7 @@ import math
 import sqlite3
 
 import fakes
+import numpy as np
 import pytest
 from pyx.load import bucket_of
 
@@ -67,7 +68,7 @@ def invented_time(record):
 
 
 def lost_sojourns(record):
-    record |= {"in_system": 1_000_000, "sojourn": 1_050_000}
+    record |= {"in_system_ns": 1_000_000, "sojourn_ns": 1_050_000}
 
 
 def unconnected(record):
@@ -112,7 +113,7 @@ def slows_down(record):
 
 def climbs(record):
     # So much scatter that the halves alone do not tell, but a straight line through all twenty does.
-    record["bins"]["count"] = [400 + 12 * i + (-1) ** (i // 5) * 45 for i in range(20)]
+    record["bins"]["count"] = [434 + 7 * i + (-1) ** i * 50 for i in range(20)]
 
 
 def stands_still(record):
@@ -279,6 +280,7 @@ def test_the_machine_and_the_ceiling_are_told_from_outside():
     assert judged(SCENARIO, closed(), drift=0.04) == set()
     assert judged(SCENARIO, closed(), ceiling=RATE / 0.97) == {"load_limited"}
     assert judged(SCENARIO, closed(), ceiling=RATE / 0.9) == set()
+    assert judged(SCENARIO, closed(), ceiling=RATE / 1.3) == set(), "what is exceeded by far is no ceiling"
     per_request = SCENARIO.with_options(connection="per_request")
     assert judged(per_request, closed(), ceiling=RATE) == set(), "the null server's connections are kept"
 
@@ -335,6 +337,13 @@ def test_scatter_bursts_and_few_replies_are_no_fault():
     assert judged(SCENARIO, few) == set()
 
 
+def test_a_steady_climb_is_seen_where_the_halves_alone_do_not_tell():
+    record = closed()
+    climbs(record)
+    bins = np.array([record["bins"]["count"]], dtype=float)
+    assert audit._halves(bins) == 0 and audit._slope(bins) > TABLE["stationarity"].limit
+
+
 def test_requests_under_way_after_a_short_warmup_are_no_overload():
     record = opened()
     record["histograms"] = {
@@ -388,7 +397,7 @@ def test_verdicts_are_kept_as_they_were_judged(store, monkeypatch, capsys):
 def test_the_audit_of_a_store_names_figure_limit_meaning_and_remedy(store, capsys):
     assert main(["audit", str(store)]) == 1
     shown = capsys.readouterr().out
-    assert "clients=16  BROKEN accounting  0.05 > 0.01 of the clients' time" in shown
+    assert "clients=16  BROKEN accounting  5 % > 1 % of the clients' time" in shown
     words = " ".join(shown.split())
     assert TABLE["accounting"].says in words and TABLE["accounting"].todo in words
     assert shown.splitlines()[-1] == "1 of 2 judged cells are sound, 50 %; a sweep should have 90 %"

@@ -275,7 +275,8 @@ def test_list_has_every_registry_and_every_field(capsys):
     assert main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert tuple(found) == registries.KINDS
-    assert set(found) == {"servers", "services", "loads", "models", "laws", "experiments", "probes"}
+    kinds = {"servers", "services", "loads", "models", "laws", "experiments", "probes", "importers"}
+    assert set(found) == kinds
     for kind in ("servers", "services", "loads", "models", "probes"):
         assert found[kind], kind
     for entries in found.values():

@@ -12,7 +12,7 @@ from harness.cli._options import AS_JSON, print_json
 @click.argument("kind", required=False)
 @AS_JSON
 def command(kind: str | None, as_json: bool) -> int:
-    """Lists servers, services, loads, models, laws, experiments and probes, with their knobs.
+    """Lists servers, services, loads, models, laws, experiments, probes and importers, with their knobs.
 
     KIND is one of these words; without it all are listed.
 

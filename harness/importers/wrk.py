@@ -19,6 +19,7 @@ _SOCKETS = re.compile(r"\s+Socket errors: connect (\d+), read (\d+), write (\d+)
 _STATUS = re.compile(r"\s+Non-2xx or 3xx responses: (\d+)")
 _RATE = re.compile(r"Requests/sec:\s+([\d.]+)$")
 _DIGITS = 1e-5  # s: times are printed to two decimals, those of milliseconds to 10 µs
+_NEAR = 0.05  # to which the rate must be requests over duration, which is printed to 10 ms
 
 
 def recognises(text: str) -> bool:
@@ -42,6 +43,7 @@ def read(text: str, hints: Hints) -> list[Row]:
 
 def _run(lines: Sequence[str], first: int, think: float | None, without_times: bool) -> Row:
     summary: dict[str, Any] = {"errors": 0, "think": think, "resolution": _DIGITS}
+    requests = 0
     for line in lines:
         if found := _LOAD.match(line):
             summary["clients"] = int(found[2])
@@ -52,13 +54,17 @@ def _run(lines: Sequence[str], first: int, think: float | None, without_times: b
             summary[f"p{found[1]}"] = float(found[2]) * SECONDS[found[3]]
         elif found := _DONE.match(line):
             summary["duration"] = float(found[2]) * SECONDS[found[3]]
+            requests = int(found[1])
         elif found := (_SOCKETS.match(line) or _STATUS.match(line)):
             summary["errors"] += sum(map(int, found.groups()))
         elif found := _RATE.match(line):
             summary["throughput"] = float(found[1])
     wanted = {"clients": "threads and connections", "duration": "requests in", "throughput": "Requests/sec"}
+    where = f"line {first}: the run that begins here"
     for name, words in wanted.items():
         if not summary.get(name):
-            where = f"line {first}: the run that begins here"
             raise FormatError(f"{where} has no {words!r} above 0, so it was cut off or failed; leave it out")
+    rate, counted = summary["throughput"], requests / summary["duration"]
+    if abs(rate / counted - 1) > _NEAR:
+        raise FormatError(f"{where} has {rate:g} requests/s where it counted {counted:.4g}; leave it out")
     return Row(first, "clients", float(summary["clients"]), summary)

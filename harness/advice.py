@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.wording import amount, named
+from models.metrics import Finding, Mark
+from models.wording import amount, figure, is_share, named, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,16 @@ class Advice:
     cells: int
 
     @property
+    def limit_text(self) -> str:
+        """The limit with its unit: 10 % of the throughput; a dash where it is not stored."""
+        # A finding's value may be counted in another unit than its limit, which is a plain number then.
+        return amount(self.limit, self.unit if self.broken or is_share(self.unit) else "")
+
+    @property
     def rule(self) -> str:
-        """Kind and limit: makes a cell broken, limit 10 %."""
-        kind = "makes a configuration broken" if self.broken else "a finding"
-        return kind if math.isnan(self.limit) else f"{kind}, limit {amount(self.limit, self.unit)}"
+        """What kind it is and from which figure on: broken, limit 10 % of the throughput."""
+        kind = "broken" if self.broken else "finding"
+        return kind if math.isnan(self.limit) else f"{kind}, limit {self.limit_text}"
 
     @property
     def advice(self) -> str:
@@ -51,35 +58,22 @@ class Advice:
 
 
 def advice(cells: Sequence[Mapping[str, Any]]) -> tuple[Advice, ...]:
-    """All that occur in a document's cells: marks first, then findings, each by how many cells carry it."""
-    found: dict[tuple[bool, str], Advice] = {}
+    """All that occur in a document's cells and have words: marks, then findings, each by how many cells carry it."""
+    given: dict[tuple[bool, str], list[Mark | Finding]] = {}
     for cell in cells:
-        rows = [(True, row["check"], row) for row in cell["broken"]]
-        rows += [(False, row["name"], row) for row in cell["findings"]]
-        for broken, name, row in rows:
-            before = found.get((broken, name))
-            found[broken, name] = Advice(
-                name,
-                broken,
-                math.nan if row.get("limit") is None else float(row["limit"]),
-                str(row.get("unit") or ""),
-                str(row.get("says") or ""),
-                str(row.get("todo") or ""),
-                (before.cells if before else 0) + 1,
-            )
-    return tuple(sorted(found.values(), key=lambda item: (not item.broken, -item.cells, item.name)))
+        for mark in map(Mark.from_json, cell["broken"]):
+            given.setdefault((True, mark.check), []).append(mark)
+        for finding in map(Finding.from_json, cell["findings"]):
+            given.setdefault((False, finding.name), []).append(finding)
+    found = [
+        Advice(name, broken, rows[0].limit, rows[0].unit, rows[0].says, rows[0].todo, len(rows))
+        for (broken, name), rows in given.items()
+        if rows[0].says or rows[0].todo
+    ]
+    return tuple(sorted(found, key=lambda item: (not item.broken, -item.cells, item.name)))
 
 
-def mark_text(row: Mapping[str, Any], sign: str = ">") -> str:
-    """A mark with figure and limit: stationarity 14 % > 10 %.
-
-    Parameters
-    ----------
-    row : mapping
-        A mark as a document holds it.
-    sign : str
-        What stands between figure and limit.
-    """
-    unit = str(row.get("unit") or "")
-    value, limit = (math.nan if row[name] is None else float(row[name]) for name in ("value", "limit"))
-    return f"{named(str(row['check']))} {amount(value, unit)} {sign} {amount(limit, unit)}"
+def mark_text(mark: Mark) -> str:
+    """A mark with its figure and its limit: stationarity 14 % (limit 10 %)."""
+    value, limit = (percent(x) if is_share(mark.unit) else figure(x) for x in (mark.value, mark.limit))
+    return f"{named(mark.check)} {value} (limit {limit})"

@@ -4,95 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from harness import measuring
-from harness.cell import Cell, Replicate
+from harness import state, stopping
+from harness.cell import Cell
+from harness.comparing import compare
+from harness.drift import Drift
 from harness.plan import CELL, CONTROL, NULL, Plan, PlannedCell
+from harness.state import Replicates, State
 from harness.store import Failure, Prediction, Store
 from models import quantiles
-from models.metrics import Estimate, number
+from models.metrics import Estimate
 from models.series import Point, Series
 
 SCHEMA_VERSION = 1
-DRIFT = 0.05  # relative shift of the yardstick from the sweep's median that marks a block
-FEWEST_STEADY = 3  # blocks that must remain for drifted ones to be left out
-
-Replicates = Mapping[str, Sequence[tuple[int, Replicate]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """How the machine's speed changed from block to block.
-
-    Attributes
-    ----------
-    typical : float
-        Median time of the yardstick, s; nan without any.
-    shifts : mapping of (session, block) to float
-        Relative change of the yardstick's time from the typical one.
-    drifted : frozenset of (session, block)
-        Those beyond `DRIFT`.
-    left_out : bool
-        Whether their replicates are left out of the figures; they are not when too few blocks would remain.
-    """
-
-    typical: float
-    shifts: Mapping[tuple[int, int], float]
-    drifted: frozenset[tuple[int, int]]
-    left_out: bool
-
-    def keeps(self, session: int, replicate: Replicate) -> bool:
-        return not self.left_out or (session, replicate.block) not in self.drifted
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "typical": number(self.typical),
-            "limit": DRIFT,
-            "blocks": [
-                {"session": s, "block": b, "shift": shift, "drifted": (s, b) in self.drifted}
-                for (s, b), shift in self.shifts.items()
-            ],
-            "left_out": self.left_out,
-        }
 
 
 def document(store: Store) -> dict[str, Any]:
     """The document of all that is stored so far: {schema_version, sweep, cells, series}."""
-    plan = store.plan()
-    if plan is None:
-        raise LookupError("the store holds no plan")
-    sessions = store.sessions()
-    drift = drift_of(store.blocks())
-    planned = plan.cells()
-    replicates = store.replicates(CELL)
-    predictions, failures = store.predictions(), store.failures()
-    cells = {
-        cell.scenario.key: cell_of(cell, replicates.get(cell.scenario.key, ()), predictions, drift)
-        for cell in planned
-    }
+    now = state.read(store)
+    plan, planned = now.plan, now.plan.cells()
+    sessions, failures = store.sessions(), store.failures()
     cpus = int((sessions[-1]["provenance"].get("cpus") if sessions else None) or 1)
     series, rows = [], []
     for index, fixed in enumerate(dict.fromkeys(cell.fixed for cell in planned)):
         members = [cell for cell in planned if cell.fixed == fixed]
-        series.append(_series(plan, members, cells, replicates, drift, cpus).to_json())
+        series.append(_series(now, members, cpus).to_json())
         rows += [
-            _cell_json(plan, cell, index, cells[cell.scenario.key], predictions, failures) for cell in members
+            _cell_json(plan, cell, index, now.cells[cell.scenario.key], now.predictions, failures)
+            for cell in members
         ]
-    done = store.done()
-    expected = [(v.kind, v.scenario.key, block) for block in range(plan.reps) for v in plan.visits(block)]
+    search = store.meta("search")
     return {
         "schema_version": SCHEMA_VERSION,
         "sweep": {
             "id": store.meta("id"),
             **plan.to_json(),
-            "complete": done.issuperset(expected),
+            **({"search": search} if search else {}),
+            "complete": _complete(store, now),
             "started": sessions[0]["started"] if sessions else None,
             "sessions": len(sessions),
-            "noise": _noise(store, plan, replicates, drift),
-            "warnings": _warnings(replicates, drift, failures),
+            "stopping": _stopping(now, search),
+            "efficiency": dict(now.efficiency),
+            "certificate": dict(now.certificate),
+            "noise": _noise(now),
+            "warnings": _warnings(now.replicates[CELL], now.drift, failures),
             "provenance": sessions[-1]["provenance"] if sessions else None,
         },
         "cells": rows,
@@ -100,29 +57,23 @@ def document(store: Store) -> dict[str, Any]:
     }
 
 
-def drift_of(blocks: Sequence[Mapping[str, Any]]) -> Drift:
-    """Which blocks ran while the machine was slower or faster than usual."""
-    if not blocks:
-        return Drift(math.nan, {}, frozenset(), False)
-    typical = median(row["yardstick"] for row in blocks)
-    shifts = {(row["session"], row["block"]): row["yardstick"] / typical - 1 for row in blocks}
-    drifted = frozenset(name for name, shift in shifts.items() if abs(shift) > DRIFT)
-    steady = {block for session, block in shifts if (session, block) not in drifted}
-    return Drift(typical, shifts, drifted, bool(drifted) and len(steady) >= FEWEST_STEADY)
+def _complete(store: Store, now: State) -> bool:
+    """Whether all that the plan, the further blocks and the stopping rule ask for is there."""
+    search = store.meta("search")
+    if search:
+        return bool(search["stopped"])
+    blocks = range(now.blocks)
+    expected = [(v.kind, v.scenario.key, block) for block in blocks for v in now.plan.visits(block)]
+    return now.decision.reason is not None and store.done().issuperset(expected)
 
 
-def cell_of(
-    planned: PlannedCell,
-    replicates: Sequence[tuple[int, Replicate]],
-    predictions: Mapping[str, Prediction],
-    drift: Drift,
-) -> Cell:
-    """The judged cell: figures from the steady blocks, all replicates listed."""
-    known = predictions.get(planned.scenario.key)
-    steady = [replicate for session, replicate in replicates if drift.keeps(session, replicate)]
-    every = tuple(replicate for _, replicate in replicates)
-    cell = measuring.cell_of(planned.scenario, steady or every, known.metrics if known else None)
-    return replace(cell, replicates=every)
+def _stopping(now: State, search: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Why no further block was measured; a search stops by a rule of its own."""
+    found = now.decision.to_json()
+    if search:
+        stopped = search["stopped"]
+        return {**found, "rule": "search", "reason": stopped or None, "coverage": None, "says": stopped}
+    return {**found, "says": stopping.text(found, now.plan.precision)}
 
 
 def _cell_json(
@@ -144,44 +95,37 @@ def _cell_json(
     }
 
 
-def _series(
-    plan: Plan,
-    members: Sequence[PlannedCell],
-    cells: Mapping[str, Cell],
-    replicates: Replicates,
-    drift: Drift,
-    cpus: int,
-) -> Series:
+def _series(now: State, members: Sequence[PlannedCell], cpus: int) -> Series:
     from models import explain
 
     points = []
     for member in members:
-        cell = cells[member.scenario.key]
-        rates = [math.nan] * plan.reps
-        for session, replicate in replicates.get(member.scenario.key, ()):
-            if drift.keeps(session, replicate):
-                rates[replicate.block] = measuring.throughput_of(replicate.record)
+        cell, rates = now.cells[member.scenario.key], [math.nan] * now.blocks
+        for block, rate in now.throughputs(CELL, member.scenario.key).items():
+            rates[block] = rate
         points.append(
             Point(member.x, cell.measured, cell.predicted, tuple(rates), cell.broken, cell.findings)
         )
-    return explain.analyse(plan.axis, dict(members[0].fixed), points, cpus)
+    return explain.analyse(now.plan.axis, dict(members[0].fixed), points, cpus)
 
 
-def _noise(store: Store, plan: Plan, replicates: Replicates, drift: Drift) -> dict[str, Any]:
+def _noise(now: State) -> dict[str, Any]:
     """How much two measurements of the same thing differ: the control cell against itself, block by block."""
-    key = plan.control.key if plan.control else ""
-    first = {r.block: measuring.throughput_of(r.record) for _, r in replicates.get(key, ())}
-    again = {r.block: measuring.throughput_of(r.record) for _, r in store.replicates(CONTROL).get(key, ())}
+    key = now.plan.control.key if now.plan.control else ""
+    first, again = now.throughputs(CELL, key), now.throughputs(CONTROL, key)
     differences = [again[b] / first[b] - 1 for b in sorted(first.keys() & again.keys()) if first[b] > 0]
-    null = [measuring.throughput_of(r.record) for rows in store.replicates(NULL).values() for _, r in rows]
+    null = [rate for name in now.replicates[NULL] for rate in now.throughputs(NULL, name).values()]
     spread = quantiles.interval(differences) if differences else Estimate(math.nan)
+    same = compare(first, again)
     return {
         "control": key,
         "aa": differences,
+        "aa_different": same.different,
+        "aa_ratio": same.ratio.to_json(),
         "floor": median(map(abs, differences)) if differences else None,
         "mean": spread.to_json(),
         "null": {"throughput": (quantiles.interval(null) if null else Estimate(math.nan)).to_json()},
-        "yardstick": drift.to_json(),
+        "yardstick": now.drift.to_json(),
     }
 
 
@@ -189,7 +133,7 @@ def _warnings(replicates: Replicates, drift: Drift, failures: Sequence[Failure])
     """What a reader of the figures must know."""
     found = []
     if drift.drifted:
-        shifts = ", ".join(f"{drift.shifts[name]:+.0%}" for name in sorted(drift.drifted))
+        shifts = ", ".join(drift.shown(name) for name in sorted(drift.drifted))
         fate = "left out" if drift.left_out else "kept, as too few others remain"
         found.append(
             f"the machine's speed shifted in {len(drift.drifted)} of {len(drift.shifts)} blocks "

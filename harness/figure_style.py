@@ -22,8 +22,10 @@ UNITS = {
     "chunk": "numbers",
     "bits": "bits",
     "message": "bytes",
+    "arrival_rate": "1/s",
     "demand": "s",
     "think": "s",
+    "timeout": "s",
 }
 
 

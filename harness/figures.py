@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harness import figure_style, traces
@@ -18,6 +18,8 @@ from models.wording import figure
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+SERVICE = "99th percentile from sending on"
+STRETCH = 4.0  # how far beyond the figures the response's axis runs at most for their intervals
 APART = 8.0  # ratio of two curves' highest throughputs from which the axis starts logarithmic
 
 # Shades that differ in lightness, so that they stay apart in grey and beside the curves' own colours.
@@ -45,6 +47,7 @@ def throughput(source: Source) -> Figure:
     made = _figure(lines, "throughput (1/s)")
     rates = [metrics.throughput.value for metrics in _known(lines)]
     figure_style.foot(made, len(lines))
+    traces.offered(made, lines)
     for place, line in enumerate(lines):
         traces.peak_set(made, line, place)
         traces.law(made, line)
@@ -53,7 +56,12 @@ def throughput(source: Source) -> Figure:
     traces.key(
         made,
         lines,
-        (("predicted", "dash", ""), ("law, and its peak", "solid", ""), ("broken", "", "circle-open")),
+        (
+            ("predicted", "dash", ""),
+            ("law, and its peak", "solid", ""),
+            (traces.OFFERED, "dot", ""),
+            ("broken", "", "circle-open"),
+        ),
     )
     made.update_yaxes(rangemode="tozero", tickformat=",")
     apart = _apart(lines)
@@ -64,32 +72,73 @@ def throughput(source: Source) -> Figure:
 
 
 def response(source: Source) -> Figure:
-    """Mean and 99th percentile of the response time over the variable, ms, with the predicted mean."""
+    """Mean and 99th percentile of the response time over the variable, ms, with the predicted mean.
+
+    Of an open load the response time runs from the moment that a request was planned for; the 99th percentile of the
+    service time, from its sending on, is drawn beside it.
+    """
     lines = lines_of(source)
     made = _figure(lines, "response time (ms)")
     for line in lines:
         traces.predicted(made, line, lambda metrics: metrics.response.value * 1e3, "ms")
-        rows = [p for p in line.measured if p.measured and math.isfinite(p.measured.p99)]
-        made.add_scatter(
-            x=[p.x for p in rows],
-            y=[p.measured.p99 * 1e3 for p in rows if p.measured],
-            name="99th percentile",
-            legendgroup="99th percentile",
-            showlegend=False,
-            mode="lines+markers",
-            line={"color": line.colour, "width": 1.5, "dash": "dot"},
-            marker={"symbol": "triangle-up", "size": 7},
-            hovertemplate=traces.hover(line, "p99 %{y:.4~g} ms"),
-        )
+        _quantile(made, line, lambda metrics: metrics.p99, "99th percentile", "dot", "triangle-up")
+        _quantile(made, line, _service_p99, SERVICE, "dashdot", "triangle-down-open")
         traces.measured(made, line, lambda metrics: metrics.response, 1e3, "ms", joined=True)
     traces.key(
         made,
         lines,
-        (("99th percentile", "dot", "triangle-up"), ("predicted", "dash", ""), ("broken", "", "circle-open")),
+        (
+            ("99th percentile", "dot", "triangle-up"),
+            (SERVICE, "dashdot", "triangle-down-open"),
+            ("predicted", "dash", ""),
+            ("broken", "", "circle-open"),
+        ),
     )
-    times = [m.response.value * 1e3 for m in _known(lines)] + [m.p99 * 1e3 for m in _known(lines)]
-    made.update_yaxes(type="log", **figure_style.decades(times))
+    low, high = _span(_known(lines))
+    room = 0.05 * (math.log10(high / low) + 0.2)
+    span = [math.log10(low) - room, math.log10(high) + room]
+    made.update_yaxes(type="log", range=span, **figure_style.decades([low, high]))
     return made
+
+
+def _span(known: Sequence[Metrics]) -> tuple[float, float]:
+    """From which to which time the response's axis runs, ms.
+
+    Intervals are drawn in full as far as they reach `STRETCH` times beyond the figures themselves: those of two
+    runs can span many decades, and would press all else into a line.
+    """
+    times = [time for m in known for time in (m.response.value, m.p99, _service_p99(m))]
+    times = [time * 1e3 for time in times if math.isfinite(time) and time > 0] or [1.0]
+    low, high = min(times), max(times)
+    lows = [m.response.low * 1e3 for m in known if m.response.low > 0]
+    highs = [m.response.high * 1e3 for m in known if math.isfinite(m.response.high)]
+    return max(min([low, *lows]), low / STRETCH), min(max([high, *highs]), high * STRETCH)
+
+
+def _quantile(
+    made: Figure, line: Line, read: Callable[[Metrics], float], name: str, dash: str, symbol: str
+) -> None:
+    """A quantile of measured times over the variable, ms; nothing where it is not known."""
+    rows = [(p.x, read(p.measured) * 1e3) for p in line.measured if p.measured]
+    rows = [(x, value) for x, value in rows if math.isfinite(value)]
+    if not rows:
+        return
+    made.add_scatter(
+        x=[x for x, _ in rows],
+        y=[value for _, value in rows],
+        name=name,
+        legendgroup=name,
+        showlegend=False,
+        mode="lines+markers",
+        line={"color": line.colour, "width": 1.5, "dash": dash},
+        marker={"symbol": symbol, "size": 7},
+        hovertemplate=traces.hover(line, f"{name} %{{y:.4~g}} ms"),
+    )
+
+
+def _service_p99(metrics: Metrics) -> float:
+    """Of an open load: without the wait for a connection, s; nan for other loads."""
+    return (metrics.service_time or {}).get("p99", math.nan)
 
 
 def cpu(source: Source, top: float | None = None) -> Figure:
@@ -177,6 +226,22 @@ def utilisation(source: Source) -> Figure:
     made.update_yaxes(range=[0, 105], dtick=25)
     figure_style.ticks(made, lines)
     return made
+
+
+def knows_cpu(line: Line) -> bool:
+    """Whether `cpu` has anything to draw of the curve."""
+    return any(bill(point) or math.isfinite(_total(point.predicted)) for point in line.points)
+
+
+def knows_use(line: Line) -> bool:
+    """Whether `utilisation` has anything to draw of the curve."""
+    uses = [
+        p.measured.utilisation.get(name, math.nan)
+        for p in line.measured
+        if p.measured
+        for name, *_ in RESOURCES
+    ]
+    return any(math.isfinite(use) for use in uses)
 
 
 def highest_cpu(lines: Sequence[Line]) -> float:

@@ -38,10 +38,10 @@ class Slope:
     off: float
 
 
-def levels(line: Line, name: str) -> dict[float, float]:
-    """Median over the window by value of the variable, where it is known; broken cells are left out."""
-    broken = {point.x for point in line.points if point.broken}
-    found = {x: sampled.typical(name) for x, sampled in line.samples.items() if x not in broken}
+def levels(line: Line, name: str, broken: bool = False) -> dict[float, float]:
+    """Median over the window by value of the variable, where it is known: of the sound cells, or of the broken ones."""
+    spoilt = {point.x for point in line.points if point.broken}
+    found = {x: sampled.typical(name) for x, sampled in line.samples.items() if (x in spoilt) is broken}
     return {x: value for x, value in sorted(found.items()) if math.isfinite(value)}
 
 

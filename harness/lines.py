@@ -143,8 +143,8 @@ def _parts(
                 x=x,
                 measured=Metrics.from_json(cell["measured"]) if cell["measured"] else None,
                 predicted=Metrics.from_json(cell["predicted"]) if cell["predicted"] else None,
-                broken=tuple(_mark(mark) for mark in cell["broken"]),
-                findings=tuple(_finding(finding) for finding in cell["findings"]),
+                broken=tuple(Mark.from_json(mark) for mark in cell["broken"]),
+                findings=tuple(Finding.from_json(finding) for finding in cell["findings"]),
             )
         )
     return tuple(sorted(found, key=lambda point: point.x)), remarks, samples
@@ -153,15 +153,3 @@ def _parts(
 def _remarks(cell: Mapping[str, Any]) -> tuple[str, ...]:
     refused = [f"not predicted: {cell['refusal']}"] if cell.get("refusal") else []
     return (*refused, *(f"run {row['block']} failed: {row['message']}" for row in cell.get("failures", ())))
-
-
-def _mark(row: Mapping[str, Any]) -> Mark:
-    return Mark(str(row["check"]), _real(row["value"]), _real(row["limit"]))
-
-
-def _finding(row: Mapping[str, Any]) -> Finding:
-    return Finding(str(row["name"]), _real(row["value"]), str(row["unit"]))
-
-
-def _real(value: float | None) -> float:
-    return float("nan") if value is None else float(value)

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,17 @@ from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
 
 SPARE_DESCRIPTORS = 64
+OPEN = (
+    "planned",
+    "sent",
+    "backlog",
+    "backlog_peak",
+    "unfinished",
+    "unfinished_ns",
+    "in_system_ns",
+    "sojourn_ns",
+    "addresses",
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 _COUNTED = ("polls", "switches", "preemptions", "lock_waits", "spins", "steals", "steals_tried", "tasks")
 
@@ -70,8 +82,10 @@ def measure_once(
         raise MeasureError("imported: results of another tool cannot be measured again", True)
     _plan_descriptors(int(scenario.get("clients", 1)))
     started, stolen, net = time.time(), _stolen(), network.counts()
+    clock = [time.perf_counter()]
     try:
         with _serving(scenario) as server:
+            clock.append(time.perf_counter())
             load = Load(
                 scenario.load,
                 scenario.service,
@@ -89,10 +103,12 @@ def measure_once(
             interval = window / 2 if sample is None and server.tree else sample
             with watched(server.pid, interval) as samples:
                 raw = load.run()
+            clock.append(time.perf_counter())
             if not server.alive():
                 raise MeasureError(server.death())
     except LoadError as error:
         raise MeasureError(f"{scenario.service} on {scenario.server}: {error}") from error
+    clock.append(time.perf_counter())
     record = _record(raw)
     if samples:
         record["samples"] = timeline.cut(samples, raw["planned_start"], raw["planned_end"])
@@ -102,6 +118,9 @@ def measure_once(
     record["neighbours"] = neighbours(record)
     record["steal"] = (_stolen() - stolen) / (time.time() - started)
     record["net"] = network.change(net, network.counts())
+    parts = (b - a for a, b in pairwise(clock))
+    record["seconds"] = dict(zip(("start", "load", "stop"), parts, strict=True))
+    record["seconds"]["whole"] = time.perf_counter() - clock[0]
     return Replicate(uuid.uuid4().hex, started, block, record)
 
 
@@ -193,11 +212,10 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What only some loads know: the generator's lateness, and an open load's arrivals and service times."""
-    plain = ("planned", "sent", "backlog", "backlog_peak", "addresses")
-    found = {name: raw[name] for name in plain if raw.get(name) is not None}
-    if raw.get("lag"):
+    found = {name: raw[name] for name in OPEN if name in raw}
+    if "lag" in raw:
         found["lag"] = _sparse(raw["lag"])
-    if raw.get("service"):
+    if "service" in raw:
         found["service"] = {name: _sparse(histogram) for name, histogram in raw["service"].items()}
     return found
 
@@ -214,17 +232,24 @@ def cell_of(
     scenario: Scenario,
     replicates: Sequence[Replicate],
     predicted: Metrics | None = None,
+    level: float = 0.95,
     ceiling: float | None = None,
     drift: float = 0.0,
 ) -> Cell:
     """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
 
-    ceiling (1/s) and drift are as `harness.audit.judge` takes them.
+    Parameters
+    ----------
+    level : float
+        Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
+    ceiling, drift : float
+        The most that the load generator was seen to do (1/s), and the worst shift of the machine's speed, as
+        `harness.audit.judge` takes them.
     """
     if not replicates:
         return Cell(scenario, predicted=predicted)
     records = [replicate.record for replicate in replicates]
-    measured = metrics_of(records)
+    measured = metrics_of(records, level)
     broken, findings = audit.judge(scenario, records, measured, ceiling, drift)
     return Cell(scenario, tuple(replicates), broken, findings, measured, predicted)
 
@@ -242,7 +267,7 @@ def throughput_of(record: Mapping[str, Any]) -> float:
     return replies(record) / (float(record["window"]) * 1e-9)
 
 
-def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
+def metrics_of(records: Sequence[Mapping[str, Any]], level: float = 0.95) -> Metrics:
     """Metrics of all replicates together; intervals are over replicates, quantiles from the merged histograms."""
     if "summary" in records[0]:
         return summaries.metrics_of(records)
@@ -254,7 +279,7 @@ def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
         for record in records
     ]
     response = quantiles.mean(merged)
-    spread = quantiles.interval(means)
+    spread = quantiles.interval(means, level)
     window = sum(record["window"] for record in records) * 1e-9
     operations = {}
     for name in records[0]["histograms"]:
@@ -262,7 +287,7 @@ def metrics_of(records: Sequence[Mapping[str, Any]]) -> Metrics:
         if part.count:
             operations[name] = (part.count / window, quantiles.mean(part))
     return Metrics(
-        throughput=quantiles.interval(rates),
+        throughput=quantiles.interval(rates, level),
         response=Estimate(
             response, response + spread.low - spread.value, response + spread.high - spread.value
         ),

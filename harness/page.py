@@ -38,7 +38,10 @@ body { margin: 0 auto; max-width: 1120px; padding: 1.5rem 1.25rem 4rem; backgrou
 h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; font-weight: 650; text-wrap: balance; }
 h2 { margin: 2.6rem 0 .5rem; font-size: 1.2rem; font-weight: 650; }
 h3 { margin: 0; font-size: 1rem; font-weight: 600; }
-p { margin: .4rem 0; max-width: 76ch; }
+p, main li { margin: .4rem 0; max-width: 76ch; }
+main ul { margin: .3rem 0; padding-left: 1.2rem; }
+main li { margin: .2rem 0; }
+h2 ~ h3 { margin-top: 1.2rem; }
 .kind { margin: 0 0 .2rem; font-size: .8rem; letter-spacing: .06em; text-transform: uppercase;
   color: var(--pale); }
 .what, .note { color: var(--pale); font-size: .92rem; }
@@ -56,6 +59,7 @@ p { margin: .4rem 0; max-width: 76ch; }
   margin-right: .45em; vertical-align: baseline; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr));
   gap: 1.2rem 1.6rem; }
+.three { grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr)); }
 figure { margin: .4rem 0 0; min-width: 0; }
 figcaption { font-size: .92rem; font-weight: 600; }
 .scroll { overflow-x: auto; }
@@ -71,10 +75,13 @@ tr.best td:not(.words) { font-weight: 650; }
 tr.broken td { color: var(--pale); }
 tr.broken td:first-child::after { content: " ○"; }
 tr.member td:first-child::before { content: "● "; color: var(--line); }
+.hint { text-decoration: underline dotted; text-underline-offset: .2em; cursor: help; }
 caption { text-align: left; font-weight: 600; padding: .9rem 0 .3rem; }
 details { margin: .6rem 0; }
 summary { cursor: pointer; color: var(--pale); font-size: .92rem; }
 .facts td, .facts th { text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere; }
+.marks td { min-width: 4.5rem; overflow-wrap: normal; }
+.marks td:nth-last-child(-n+2) { min-width: 14rem; }
 .facts th { white-space: nowrap; font-weight: 500; }
 @media print { details { display: none; } }
 """

@@ -16,7 +16,8 @@ from models.scenario import Scenario, ScenarioError
 
 LOAD = "closed"
 REPS, WINDOW, WARMUP, SEED = 5, 1.0, 0.15, 1
-OVERHEAD = 0.12  # s a replicate beside its window and warm-up: starting, connecting, stopping, storing
+PRECISION = 0.05
+OVERHEAD = 0.08  # s a replicate beside its window and warm-up: starting, connecting, stopping, storing
 MOST_CELLS = 10_000
 SEED_KNOB = Knob("seed", "int", 1, "0:9007199254740992", "", "scenario", "of every random choice")
 
@@ -63,6 +64,12 @@ class Plan:
         Of the scenarios' random choices and of the order of visits.
     control : Scenario
         The cell that each block measures twice: the middle one of the first series as it was planned first.
+    precision : float
+        Relative half-width of the throughput's interval at which a cell is narrow enough.
+    budget : float or None
+        Seconds of measuring within which further blocks must end; None: 1.3 times the planned blocks'.
+    sample : float or None
+        Seconds from one look at the server's process tree to the next; None: it is not sampled.
     """
 
     service: str
@@ -75,6 +82,9 @@ class Plan:
     warmup: float = WARMUP
     seed: int = SEED
     control: Scenario | None = None
+    precision: float = PRECISION
+    budget: float | None = None
+    sample: float | None = None
 
     @property
     def axis(self) -> str:
@@ -105,8 +115,9 @@ class Plan:
         resumed or given more values keeps the order of what it had.
         """
         found = [Visit(CELL, cell.scenario) for cell in self.cells()]
+        found.append(Visit(NULL, null_scenario(self.seed)))
         if self.control is not None:
-            found += [Visit(CONTROL, self.control), Visit(NULL, null_scenario(self.seed))]
+            found.append(Visit(CONTROL, self.control))
 
         def place(visit: Visit) -> bytes:
             return hashlib.sha256(f"{self.seed}:{block}:{visit.name}".encode()).digest()
@@ -129,6 +140,9 @@ class Plan:
             "warmup": self.warmup,
             "seed": self.seed,
             "control": None if self.control is None else self.control.to_json(),
+            "precision": self.precision,
+            "budget": self.budget,
+            "sample": self.sample,
         }
 
     @classmethod
@@ -142,7 +156,13 @@ class Plan:
             name: document[name] for name in ("service", "server", "load", "reps", "window", "warmup", "seed")
         }
         control = None if document["control"] is None else Scenario.from_json(document["control"])
-        return cls(variables=lists("variables"), options=lists("options"), control=control, **plain)
+        # A plan from before there were rules for stopping measured what was planned, and no more.
+        later = {
+            "precision": document.get("precision", PRECISION),
+            "budget": document.get("budget", None if "precision" in document else 0.0),
+            "sample": document.get("sample"),
+        }
+        return cls(variables=lists("variables"), options=lists("options"), control=control, **plain, **later)
 
 
 @lru_cache(maxsize=8)

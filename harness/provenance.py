@@ -127,6 +127,13 @@ def _clock_cost() -> float:
     return min(loop() for _ in range(5)) * 1e-12
 
 
+def _native_clock_cost() -> float:
+    """Seconds that one reading of the clock costs the load generator."""
+    from pyx import bench
+
+    return float(bench.clock_cost())
+
+
 def _limits() -> dict[str, Any]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {
@@ -196,6 +203,7 @@ _SOURCES: dict[str, Callable[[], Any]] = {
     "cgroup_cpus": _quota,
     "load_average": lambda: list(os.getloadavg()),
     "clocksource": lambda: _text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    "clock_cost": _native_clock_cost,
     "clock_cost_at_most": _clock_cost,
     "limits": _limits,
     "build": _compiler,

@@ -7,21 +7,25 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from harness import figure_style
-from harness.lines import Line, lines_of
+from harness import footprint, trust
+from harness.advice import advice
+from harness.lines import Line, lines_of, system_of
 from harness.page import PAGE, STYLE
-from models.metrics import Estimate, Metrics
-from models.series import Point
-from models.wording import at, figure, finding, interval, percent, rate, set_of
+from harness.page_tables import error, flat, folded, legend, plain, tables
+from models.wording import at, figure, interval, percent, rate, set_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+FEW = 4  # cells up to which their course over time is shown without a click
+NOT_STARTED = {"target", "imported"}  # servers that run already, or ran elsewhere
+QUALITY = ("noise", "stopping", "certificate", "efficiency")
 _CONFIG = {
     "responsive": True,
     "displaylogo": False,
@@ -70,8 +74,10 @@ def page(document: Mapping[str, Any]) -> str:
             *_warnings(document["sweep"].get("warnings") or ()),
             *_answers(lines),
             *_figures(lines, plots),
-            *_tables(lines),
-            *_noise(document["sweep"].get("noise")),
+            *_over_time(lines, plots),
+            *tables(lines),
+            *legend(advice(document["cells"])),
+            *_quality(document["sweep"]),
             *_provenance(document["sweep"]),
         ]
     )
@@ -87,12 +93,13 @@ def page(document: Mapping[str, Any]) -> str:
 
 def question(document: Mapping[str, Any]) -> str:
     """What the sweep asks, for a title."""
-    parts = {(cell["scenario"]["service"], cell["scenario"]["server"]) for cell in document["cells"]}
-    services, servers = (sorted({part[place] for part in parts}) for place in (0, 1))
-    system = " and ".join(services) + " on " + " and ".join(servers) if parts else "the server"
+    settings = [{**cell["scenario"]["options"], **cell["scenario"]} for cell in document["cells"]]
+    system = " and ".join(sorted({system_of(row) for row in settings})) or "the server"
     variables = list(dict.fromkeys(row["variable"] for row in document["series"]))
     if not variables:
         return f"What does {system} do?"
+    if variables == ["arrival_rate"]:
+        return f"How much load can {system} take, and how fast does it answer?"
     if variables in (["workers"], ["clients"]):
         return f"Where does {system} stop scaling with {variables[0]}, and why?"
     return f"How does the throughput of {system} depend on {' and '.join(variables)}?"
@@ -104,8 +111,10 @@ def _what(document: Mapping[str, Any]) -> str:
     runs = sum(len(cell["replicates"]) for cell in cells)
     broken = sum(bool(cell["broken"]) for cell in cells) or "none"
     predicted = sum(cell["predicted"] is not None for cell in cells) or "none"
+    servers = {cell["scenario"]["server"] for cell in cells}
+    fresh = "" if servers & NOT_STARTED else ", each on a fresh server process"
     return (
-        f"{len(cells)} configurations, {runs} runs, each on a fresh server process; {broken} of them broken, "
+        f"{len(cells)} configurations, {runs} runs{fresh}; {broken} of the configurations broken, "
         f"{predicted} predicted before they were measured. Sweep {document['sweep']['id']}."
     )
 
@@ -129,12 +138,17 @@ def _answers(lines: Sequence[Line]) -> Iterator[str]:
         yield f'<article class="answer" style="--line: {line.colour}">'
         yield f'<h3 class="label"><span class="dot"></span>{html.escape(line.label)}</h3>'
         yield f'<p class="peak">{html.escape(peak)}</p><p class="sure">{html.escape(_sure(line))}</p>'
-        text = re.sub(r"(?<=[0-9]) (?=%|µs|ms|s\b)", "\u00a0", explanation["text"])
+        text = _joined(explanation["text"])
         yield from (f"<p>{html.escape(sentence)}</p>" for sentence in re.split(r"(?<=[.]) (?=[A-Z])", text))
-        rows = [(row["name"], _plain(row["value"]), row["unit"]) for row in explanation["evidence"]]
-        yield _folded(f"Evidence ({len(rows)} figures)", rows, ("figure", "value", "unit"))
+        rows = [(row["name"], plain(row["value"]), row["unit"]) for row in explanation["evidence"]]
+        yield folded(f"Evidence ({len(rows)} figures)", rows, ("figure", "value", "unit"))
         yield "</article>"
     yield "</section>"
+
+
+def _joined(text: str) -> str:
+    """The text with each figure kept on one line with its unit."""
+    return re.sub(r"(?<=[0-9]) (?=%|ns|µs|ms|s\b|bytes|[KMG]iB)", "\u00a0", text)
 
 
 def _sure(line: Line) -> str:
@@ -146,17 +160,10 @@ def _sure(line: Line) -> str:
         bounds = interval(line.peak.low, line.peak.high)
         shown = f"{figure(line.peak.law_value)} {bounds}" if math.isfinite(line.peak.law_value) else "none"
         parts.append(f"peak by {_LAWS.get(line.law, line.law)}: {shown}")
-    errors = [abs(error) for point in line.points if math.isfinite(error := _error(point))]
+    errors = [abs(found) for point in line.points if math.isfinite(found := error(point))]
     if errors:
         parts.append(f"prediction off by {percent(median(errors))} (median)")
     return "; ".join(parts)
-
-
-def _error(point: Point) -> float:
-    """predicted / measured − 1 of throughput at a sound point; nan elsewhere."""
-    if not point.sound or not point.measured or not point.predicted:
-        return math.nan
-    return point.predicted.throughput.value / point.measured.throughput.value - 1
 
 
 def _figures(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
@@ -176,15 +183,29 @@ def _figures(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
         yield "<h2>Response time</h2>"
         yield _placed(plots, f"response-{variable}", figures.response(group))
         top = figures.highest_cpu(group)
+        known = [line for line in group if figures.knows_cpu(line)]
         yield "<h2>CPU that a reply costs, and whose</h2>"
-        yield '<div class="panels">'
-        for line in group:
-            yield _placed(plots, f"cpu-{lines.index(line)}", figures.cpu([line], top), line, 360)
-        yield "</div><h2>How busy each resource was</h2>"
-        yield '<div class="panels">'
-        for line in group:
-            yield _placed(plots, f"use-{lines.index(line)}", figures.utilisation([line]), line, 360)
-        yield "</div>"
+        yield from _panels(plots, lines, known, "cpu", partial(figures.cpu, top=top))
+        known = [line for line in group if figures.knows_use(line)]
+        yield "<h2>How busy each resource was</h2>"
+        yield from _panels(plots, lines, known, "use", figures.utilisation)
+
+
+def _panels(
+    plots: dict[str, Figure],
+    lines: Sequence[Line],
+    known: Sequence[Line],
+    name: str,
+    draw: Callable[[Sequence[Line]], Figure],
+) -> Iterator[str]:
+    """A figure for each curve of which something is known."""
+    if not known:
+        yield '<p class="note">Not known: nobody looked at the processor time while this was measured.</p>'
+        return
+    yield '<div class="panels">'
+    for line in known:
+        yield _placed(plots, f"{name}-{lines.index(line)}", draw([line]), line, 360)
+    yield "</div>"
 
 
 def _placed(
@@ -201,138 +222,67 @@ def _placed(
 
 
 def _script(name: str, plot: Figure) -> str:
-    """The call that draws a figure in its place; plotly escapes what could end the script."""
+    """The call that draws a figure in its place; plotly escapes what could end the script.
+
+    What stands behind a line to click is drawn when it is opened: until then it has no width to be drawn in.
+    """
     from plotly.io import to_json
 
     place, config = json.dumps(name).replace("<", "\\u003c"), json.dumps(_CONFIG)
-    drawn = f"(figure => Plotly.newPlot({place}, figure.data, figure.layout, {config}))({to_json(plot)});"
-    return f"<script>{drawn}</script>"
+    return (
+        "<script>(figure => {"
+        f"const draw = () => Plotly.newPlot({place}, figure.data, figure.layout, {config});"
+        f'const fold = document.getElementById({place}).closest("details:not([open])");'
+        'fold ? fold.addEventListener("toggle", draw, {once: true}) : draw();'
+        f"}})({to_json(plot)});</script>"
+    )
+
+
+def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
+    """What the server's processes did over time and took over the variable; nothing where they were not sampled."""
+    from harness import time_figures
+
+    sampled = [line for line in lines if line.samples]
+    if not sampled:
+        return
+    for variable in dict.fromkeys(line.variable for line in sampled):
+        group = [line for line in sampled if line.variable == variable]
+        cells = sum(len(line.samples) for line in group)
+        yield "<h2>Memory, threads and descriptors of the server</h2>"
+        yield '<div class="panels three">'
+        for panel in range(len(time_figures.TAKEN)):
+            plot = time_figures.taken(group, panel)
+            yield _placed(plots, f"taken-{variable}-{panel}", plot, height=340)
+        yield "</div>"
+        for line in group:
+            items = "".join(f"<li>{html.escape(_joined(text))}</li>" for text in footprint.sentences(line))
+            if items:
+                label = f", {html.escape(line.label)}" if len(group) > 1 else ""
+                yield f"<p>What it takes, medians over the window{label}:</p><ul>{items}</ul>"
+        yield "<h2>Over time</h2>"
+        yield (
+            '<p class="note">The server\'s processes and the load within the measuring window, medians over the runs '
+            "of one configuration; the box at the top left chooses which.</p>"
+        )
+        drawn = _placed(plots, f"time-{variable}", time_figures.over_time(group), height=time_figures.HEIGHT)
+        shut = f"<details><summary>Show {cells} configurations over time</summary>{drawn}</details>"
+        yield shut if cells > FEW else drawn
 
 
 _LAWS = {"usl": "USL", "amdahl": "Amdahl's law"}
-_COLUMNS = (
-    ("throughput", "1/s"),
-    ("± 95 %", "1/s"),
-    ("predicted", "1/s"),
-    ("error", "%"),
-    ("mean response", "ms"),
-    ("predicted", "ms"),
-    ("p99", "ms"),
-    ("CPUs busy", "%"),
-)
 
 
-def _tables(lines: Sequence[Line]) -> Iterator[str]:
-    if lines:
-        yield "<h2>Numbers</h2>"
-        yield (
-            '<p class="note">● belongs to the peak set, ○ is broken. Error is predicted / measured − 1; '
-            "broken configurations have none. Findings are what a configuration is there to show.</p>"
-        )
-    for line in lines:
-        heads = [(line.variable, figure_style.UNITS.get(line.variable, "")), *_COLUMNS]
-        cells = "".join(_head(name, unit) for name, unit in heads)
-        rows = "".join(_row(line, point) for point in line.points)
-        yield f'<div class="scroll" style="--line: {line.colour}"><table>'
-        yield f'<caption><span class="dot"></span>{html.escape(line.label)}</caption>'
-        yield f'<thead><tr>{cells}<th scope="col" class="words">marks and findings</th></tr></thead>'
-        yield f"<tbody>{rows}</tbody></table></div>"
-
-
-def _row(line: Line, point: Point) -> str:
-    """One value of the variable; figures that are not known are dashes."""
-    measured, predicted = point.measured or _NOTHING, point.predicted or _NOTHING
-    half = (measured.throughput.high - measured.throughput.low) / 2
-    figures = (
-        (measured.throughput.value, 4),
-        (half, 2),
-        (predicted.throughput.value, 4),
-        (_error(point) * 100, 2),
-        (measured.response.value * 1e3, 3),
-        (predicted.response.value * 1e3, 3),
-        (measured.p99 * 1e3, 3),
-        (measured.utilisation.get("cpu", math.nan) * 100, 3),
-    )
-    kinds = ["broken"] if point.broken else []
-    kinds += ["member"] if point.x in line.peak.members else []
-    kinds += ["best"] if point.x == line.peak.value else []
-    words = [
-        f"broken: {mark.check} {figure(mark.value)} (limit {figure(mark.limit)})" for mark in point.broken
-    ]
-    words += line.remarks.get(point.x, ())
-    words += [finding(found.name, found.value, found.unit) for found in point.findings]
-    texts = [figure(point.x, 6), *(figure(value, digits, padded=True) for value, digits in figures)]
-    cells = "".join(f"<td>{text}</td>" for text in texts)
-    remarks = f'<td class="words">{html.escape("; ".join(words))}</td>'
-    return f'<tr class="{" ".join(kinds)}">{cells}{remarks}</tr>'
-
-
-def _noise(noise: Mapping[str, Any] | None) -> Iterator[str]:
-    """How far two measurements of the same thing were apart in this very sweep."""
-    yield "<h2>How noisy the machine was</h2>"
-    if not noise:
-        yield '<p class="note">No configuration was measured twice, so that the noise is not known.</p>'
-        return
-    found = [abs(x) for x in noise.get("differences") or () if x is not None]
-    if found:
-        yield (
-            "<p>One configuration was measured twice in each block. The two differed by "
-            f"{percent(median(found))} in the median, {percent(max(found))} at most ({len(found)} pairs): "
-            "single runs that differ by no more than that may well be alike.</p>"
-        )
-    ceiling = (noise.get("null") or {}).get("throughput", {}).get("value")
-    if ceiling:
-        yield f"<p>The generator reached {rate(ceiling)} with a server that does nothing.</p>"
-    yield _folded("All figures on noise", _flat(noise), ("figure", "value"))
+def _quality(sweep: Mapping[str, Any]) -> Iterator[str]:
+    """Noise, stopping, the generator's certificate, and what share of the time was measured."""
+    yield "<h2>How far these figures can be trusted</h2>"
+    items = (f"<li>{html.escape(_joined(text))}</li>" for text in trust.sentences(sweep))
+    yield f"<ul>{''.join(items)}</ul>"
+    parts = {name: sweep[name] for name in QUALITY if sweep.get(name)}
+    if parts:
+        yield folded("All figures on quality", flat(parts), ("figure", "value"))
 
 
 def _provenance(sweep: Mapping[str, Any]) -> Iterator[str]:
-    rows = _flat({name: value for name, value in sweep.items() if name not in ("noise", "warnings")})
+    rows = flat({name: value for name, value in sweep.items() if name not in (*QUALITY, "warnings")})
     yield "<h2>Where these figures come from</h2>"
-    yield _folded("Provenance: machine, settings, versions", rows, ("what", "value"))
-
-
-def _folded(summary: str, rows: Sequence[tuple[str, ...]], heads: Sequence[str]) -> str:
-    """A table of facts behind a line to click."""
-    top = "".join(_head(head, "") for head in heads)
-    body = "".join(_fact(*row) for row in rows)
-    table = f'<table class="facts"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<details><summary>{html.escape(summary)}</summary><div class="scroll">{table}</div></details>'
-
-
-def _fact(name: str, *cells: str) -> str:
-    row = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-    return f'<tr><th scope="row">{html.escape(name)}</th>{row}</tr>'
-
-
-def _head(name: str, unit: str) -> str:
-    below = f"<small>{html.escape(unit)}</small>" if unit else ""
-    return f'<th scope="col">{html.escape(name)}{below}</th>'
-
-
-def _flat(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """A nested mapping as rows of dotted name and text."""
-    if isinstance(value, Mapping):
-        return [
-            row for key, part in value.items() for row in _flat(part, f"{name}.{key}" if name else str(key))
-        ]
-    if isinstance(value, (list, tuple)) and any(isinstance(part, (Mapping, list)) for part in value):
-        return [row for place, part in enumerate(value) for row in _flat(part, f"{name}[{place}]")]
-    return [
-        (
-            name,
-            ", ".join(_plain(part) for part in value) if isinstance(value, (list, tuple)) else _plain(value),
-        )
-    ]
-
-
-def _plain(value: Any) -> str:
-    """A value of a document as text; null is a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return str(value)
-
-
-_NOTHING = Metrics(Estimate(math.nan), Estimate(math.nan))
+    yield folded("Provenance: machine, settings, versions", rows, ("what", "value"))

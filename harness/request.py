@@ -24,7 +24,16 @@ PAIRS = (
     ("synthetic", "sbuf"),
 )
 QUICK = {"reps": 2, "window": 0.2, "warmup": 0.05}
-LIMITS = {"reps": (1, 1000), "window": (0.01, 3600.0), "warmup": (0.0, 3600.0)}
+LIMITS = {
+    "reps": (1, 1000),
+    "window": (0.01, 3600.0),
+    "warmup": (0.0, 3600.0),
+    "precision": (0.0001, 1.0),
+    "budget": (0.0, 1e6),
+    "sample": (0.01, 3600.0),
+}
+PURE_NUMBERS = ("reps", "precision")
+CHANGEABLE = ("precision", "budget")  # when to stop, which a sweep may be told anew when it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,9 @@ class Request:
     warmup: float | None = None
     seed: int | None = None
     quick: bool = False
+    precision: float | None = None
+    budget: float | None = None
+    sample: float | None = None
     target: str | None = None
     command: str | None = None
     protocol: str | None = None
@@ -95,13 +107,13 @@ def _finished(request: Request, plan: Plan) -> Plan:
     changes: dict[str, Any] = {}
     if request.quick:
         changes |= QUICK
-    given = {name: getattr(request, name) for name in ("reps", "window", "warmup", "seed")}
+    given = {name: getattr(request, name) for name in (*LIMITS, "seed")}
     changes |= {name: value for name, value in given.items() if value is not None}
     return replace(plan, **changes).with_control()
 
 
 def extend(plan: Plan, request: Request) -> Plan:
-    """A stored plan with what a resuming request adds: more values, more blocks.
+    """A stored plan with what a resuming request adds: more values, more blocks, another budget or precision.
 
     Raises
     ------
@@ -118,6 +130,7 @@ def extend(plan: Plan, request: Request) -> Plan:
         ("window", "--time"),
         ("warmup", "--warmup"),
         ("seed", "--seed"),
+        ("sample", "--sample"),
     ):
         asked = getattr(request, name)
         if asked is not None and asked != getattr(plan, name):
@@ -145,7 +158,8 @@ def extend(plan: Plan, request: Request) -> Plan:
         except values.ValuesError as error:
             raise HarnessError(str(error), usage=True) from error
         variables.append((name, _ordered((*points, *added), table.get(name))))
-    longer = replace(plan, variables=tuple(variables), reps=max(plan.reps, request.reps or 0))
+    told = {name: getattr(request, name) for name in CHANGEABLE if getattr(request, name) is not None}
+    longer = replace(plan, variables=tuple(variables), reps=max(plan.reps, request.reps or 0), **told)
     longer.cells()
     return longer
 
@@ -269,7 +283,8 @@ def check_numbers(request: Request) -> None:
         if value is not None and not (math.isfinite(value) and low <= value <= high):
             shown = "time" if name == "window" else name
             raise HarnessError(
-                f"--{shown} {value}: outside {low:g}:{high:g}{'' if name == 'reps' else ' s'}", usage=True
+                f"--{shown} {value}: outside {low:g}:{high:g}{'' if name in PURE_NUMBERS else ' s'}",
+                usage=True,
             )
     if request.seed is not None and not 0 <= request.seed < 2**53:
         raise HarnessError(f"--seed {request.seed}: outside 0:{2**53 - 1}", usage=True)

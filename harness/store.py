@@ -117,6 +117,11 @@ class Store:
         rows = self._read("SELECT value FROM meta WHERE name = ?", name)
         return json.loads(rows[0][0]) if rows else None
 
+    def set_meta(self, name: str, value: Any) -> None:
+        """Stores a fact, in place of what was known under its name."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
+
     def plan(self) -> Plan | None:
         """The sweep's plan; None when it was killed before that was stored."""
         document = self.meta("plan")

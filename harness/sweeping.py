@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from harness import contact
 from harness import request as requests
+from harness.cell import Replicate
 from harness.errors import HarnessError
 from harness.plan import CELL, CONTROL, NULL, Plan, Visit
 from harness.progress import Progress, Silent
@@ -70,7 +72,8 @@ def sweep(
     predict : bool
         Whether to predict every cell before it is measured.
     **request
-        service, server, load, reps, window (s), warmup (s), seed, quick: see harness.request.Request.
+        service, server, load, reps, window (s), warmup (s), seed, quick, precision, budget (s), sample (s): see
+        harness.request.Request.
 
     Raises
     ------
@@ -135,6 +138,10 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
         store = create_store(path)
     try:
         stored = store.plan()
+        if store.meta("search"):
+            raise HarnessError(
+                f"{path}: holds a search for a limit; go on with find-limit --resume", usage=True
+            )
         if stored is None and not request.variables:
             raise HarnessError(
                 f"{path}: ended before its plan was stored; give --var to start again", usage=True
@@ -169,20 +176,21 @@ def execute(
 
     plan = store.plan()
     assert plan is not None
-    todo = missing(plan, store.done())
-    if not any(todo.values()):
+    if not any(missing(plan, store.done()).values()) and _enough(store):
         return Outcome(0, (), None)
     store.begin_session(time.time(), provenance.collect(arguments))
     unpredicted = _predict(store, plan, progress) if predict else None
-    measured, failed = _measure(store, plan, todo, progress)
+    measured, failed = _measure(store, plan, progress)
     return Outcome(measured, tuple(failed), unpredicted)
 
 
 def missing(plan: Plan, done: set[tuple[str, str, int]]) -> dict[int, list[Visit]]:
-    """What each block still has to measure, in its order."""
+    """What each block, planned or begun, still has to measure, in its order."""
+    from harness.state import blocks_of
+
     return {
         block: [visit for visit in plan.visits(block) if (visit.kind, visit.scenario.key, block) not in done]
-        for block in range(plan.reps)
+        for block in range(blocks_of(plan, done))
     }
 
 
@@ -232,43 +240,80 @@ def shares(progress: Progress, title: str) -> Callable[[str, float], None]:
     return report
 
 
-def _measure(
-    store: Store, plan: Plan, todo: Mapping[int, Iterable[Visit]], progress: Progress
-) -> tuple[int, list[tuple[Visit, str]]]:
-    from harness import calibrate, measuring
-    from harness.errors import MeasureError
+def _enough(store: Store) -> bool:
+    """Whether no further block is to be measured; what is stored says so, so that a resumed sweep agrees."""
+    from harness import state
 
-    total = sum(len(list(visits)) for visits in todo.values())
-    progress.begin("measuring", plan.seconds(total))
+    return state.read(store).decision.reason is not None
+
+
+def _measure(store: Store, plan: Plan, progress: Progress) -> tuple[int, list[tuple[Visit, str]]]:
+    """Measures what is missing in the blocks that there are, then further blocks until it is enough."""
+    todo = missing(plan, store.done())
+    progress.begin("measuring", plan.seconds(sum(map(len, todo.values()))))
     measured, failed = 0, []
-    for block, visits in todo.items():
-        visits = list(visits)
+    for block in count():
+        if block not in todo and _enough(store):
+            break
+        if block not in todo:
+            progress.begin("measuring further", plan.seconds(len(plan.visits(block))))
+        visits = todo.get(block, plan.visits(block))
         if not visits:
             continue
-        store.add_block(block, time.time(), calibrate.yardstick())
-        successes = 0
-        for slot, visit in enumerate(visits):
-            text = f"block {block + 1}/{plan.reps} {name_of(plan, visit)}"
-            started = time.time()
-            try:
-                replicate = measuring.measure_once(
-                    visit.scenario, window=plan.window, warmup=plan.warmup, block=block
-                )
-            except (MeasureError, OSError) as error:
-                message = one_line(error)
-                store.add_failure(visit, block, slot, uuid.uuid4().hex, started, message)
-                failed.append((visit, message))
-                progress.step(f"{text}: failed: {message}", plan.seconds(1))
-                continue
-            store.add_replicate(visit, slot, replicate)
-            successes += 1
-            rate = measuring.throughput_of(replicate.record)
-            progress.step(f"{text}: {rate:,.0f} replies/s", plan.seconds(1))
-        store.add_block(block, time.time(), calibrate.yardstick())
+        successes, failures = _measure_block(store, plan, block, visits, progress)
         measured += successes
+        failed += failures
         if not successes:
             break  # nothing works: the other blocks would only repeat it
     return measured, failed
+
+
+def _measure_block(
+    store: Store, plan: Plan, block: int, visits: Sequence[Visit], progress: Progress
+) -> tuple[int, list[tuple[Visit, str]]]:
+    """Measures a block's visits between two readings of the yardstick; how many it could, and what it could not."""
+    from harness import calibrate
+
+    store.add_block(block, time.time(), calibrate.yardstick())
+    failed = []
+    for slot, visit in enumerate(visits):
+        found = measure_visit(store, plan, visit, block, slot)
+        if isinstance(found, str):
+            failed.append((visit, found))
+        said = f"failed: {found}" if isinstance(found, str) else f"{rate_of(found):,.0f} replies/s"
+        text = f"block {block + 1}/{max(plan.reps, block + 1)} {name_of(plan, visit)}: {said}"
+        progress.step(text, plan.seconds(1))
+    store.add_block(block, time.time(), calibrate.yardstick())
+    return len(visits) - len(failed), failed
+
+
+def measure_visit(store: Store, plan: Plan, visit: Visit, block: int, slot: int) -> Replicate | str:
+    """Measures one visit and commits it: its replicate, or why there is none."""
+    from harness import measuring
+    from harness.errors import MeasureError
+
+    started = time.time()
+    try:
+        replicate = measuring.measure_once(
+            visit.scenario,
+            window=plan.window,
+            warmup=plan.warmup,
+            block=block,
+            sample=None if visit.kind == NULL else plan.sample,
+        )
+    except (MeasureError, OSError) as error:
+        message = one_line(error)
+        store.add_failure(visit, block, slot, uuid.uuid4().hex, started, message)
+        return message
+    store.add_replicate(visit, slot, replicate)
+    return replicate
+
+
+def rate_of(replicate: Replicate) -> float:
+    """Replies per second of a replicate."""
+    from harness import measuring
+
+    return measuring.throughput_of(replicate.record)
 
 
 def one_line(error: BaseException) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from harness import trust
 from harness.advice import Advice, advice, mark_text
 from harness.lines import system_of
-from harness.timeline import UNITS, Timeline
+from harness.timeline import UNITS, WORDS, Timeline
+from models.metrics import Finding, Mark
 from models.wording import amount, figure, interval, named, percent, set_of
 
 Row = Sequence[str]
@@ -124,18 +125,14 @@ def _open_figures(measured: Mapping[str, Any] | None) -> Row:
 
 
 def _marks(cell: Mapping[str, Any]) -> Iterator[str]:
-    for mark in cell["broken"]:
+    for mark in map(Mark.from_json, cell["broken"]):
         yield f"BROKEN {mark_text(mark)}"
     if cell.get("failures"):
         yield f"FAILED {len(cell['failures'])}×: {cell['failures'][-1]['message']}"
-    for found in cell["findings"]:
-        yield f"{named(found['name'])} {amount(_real(found['value']), found['unit'])}"
+    for found in map(Finding.from_json, cell["findings"]):
+        yield f"{named(found.name)} {amount(found.value, found.unit)}"
     if cell.get("refusal") and not cell["predicted"]:
         yield f"not predicted: {cell['refusal']}"
-
-
-def _real(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _half(measured: Mapping[str, Any] | None) -> str:
@@ -230,7 +227,9 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[str]:
 def _sampled(found: Timeline) -> Iterator[str]:
     """What the server's processes took, medians over the window."""
     known = [(name, found.typical(name), unit) for name, unit in UNITS.items()]
-    rows = [(name, figure(value), unit) for name, value, unit in known if math.isfinite(value)]
+    rows = [
+        (WORDS.get(name, name), figure(value), unit) for name, value, unit in known if math.isfinite(value)
+    ]
     yield from lines(rows, ("server's processes", "median", "unit"), words=1)
 
 

@@ -32,7 +32,7 @@ PANELS: tuple[tuple[str, tuple[tuple[str, str, str, str, float], ...]], ...] = (
     ),
     ("memory (MiB)", (("server", "rss", "RSS", DARK, 1.0), ("server", "pss", "PSS", LIGHT, 1.0))),
     (
-        "threads, processes",
+        "",
         (
             ("server", "threads", "threads", DARK, 1.0),
             ("server", "processes", "processes", LIGHT, 1.0),
@@ -45,7 +45,7 @@ HEIGHT = 780
 TAKEN = (
     (
         "memory (MiB)",
-        (("pss", "PSS", "solid", "circle"), ("rss", "RSS", "dot", "circle-open")),
+        (("pss", "PSS", "solid", "circle"), ("rss", "RSS", "dot", "square")),
     ),
     ("threads", (("threads", "", "solid", "circle"),)),
     ("descriptors", (("descriptors", "", "solid", "circle"),)),
@@ -87,44 +87,53 @@ def over_time(lines: Sequence[Line]) -> Figure:
         note.x = 0 if column % COLUMNS == 0 else made.layout.xaxis2.domain[0]
     made.update_xaxes(title="")
     made.update_xaxes(title={"text": "time in the window (s)", "standoff": 4}, row=len(PANELS) // COLUMNS)
-    made.update_yaxes(rangemode="tozero")
+    made.update_yaxes(rangemode="tozero", tickformat=",")
     return made
 
 
-def taken(lines: Sequence[Line]) -> Figure:
-    """Memory, threads and descriptors of the server over the variable, medians over the window."""
-    from plotly.subplots import make_subplots
+def taken(lines: Sequence[Line], panel: int) -> Figure:
+    """One panel of `TAKEN`: what the server took over the variable, medians over the window; broken cells hollow."""
+    from plotly.graph_objects import Figure
 
-    made = make_subplots(1, len(TAKEN), subplot_titles=[title for title, _ in TAKEN], horizontal_spacing=0.09)
+    title, parts = TAKEN[panel]
+    made = Figure()
     figure_style.dress(made, lines)
-    for column, (_, parts) in enumerate(TAKEN, 1):
-        for line in lines:
-            for name, words, dash, symbol in parts:
-                values = footprint.levels(line, name)
-                shown = f"{words} {line.label}" if words else line.label
+    for line in lines:
+        for name, words, dash, symbol in parts:
+            shown = ", ".join(
+                part for part in (words, line.label if len(lines) > 1 or not words else "") if part
+            )
+            for broken in (False, True):
+                values = footprint.levels(line, name, broken)
+                xs: list[float | None] = [*values]
+                ys: list[float | None] = [*values.values()]
                 made.add_scatter(
-                    x=list(values),
-                    y=list(values.values()),
+                    x=xs or [None],  # an empty one would lose the curve's place in the legend
+                    y=ys or [None],
                     name=html.escape(shown),
                     legendgroup=shown,
-                    showlegend=column == 1,
-                    mode="lines+markers",
+                    showlegend=not broken and len(lines) + len(parts) > 2,
+                    mode="markers" if broken else "lines+markers",
                     line={"color": line.colour, "width": 2, "dash": dash},
-                    marker={"symbol": symbol, "size": 7, "color": line.colour},
+                    marker={
+                        "symbol": f"{symbol}-open" if broken else symbol,
+                        "size": 8,
+                        "color": line.colour,
+                    },
                     hovertemplate=traces.hover(line, f"{words or name} %{{y:.4~g}}"),
-                    row=1,
-                    col=column,
                 )
-    made.update_yaxes(rangemode="tozero")
+    made.update_yaxes(rangemode="tozero", tickformat=",", title=title)
     figure_style.ticks(made, lines)
-    made.update_layout(legend={"y": -0.25}, margin={"l": 48})
+    made.update_layout(legend={"y": -0.25})
     return made
 
 
 def _titled(title: str, parts: Sequence[tuple[str, str, str, str, float]]) -> str:
-    """A panel's title; where it holds two series their names stand in it in their colours, instead of a legend."""
-    names = [f'<span style="color:{colour}">{words}</span>' for _, _, words, colour, _ in parts if words]
-    return f"{title}: {', '.join(names)}" if names and len(set(names)) > 1 else title
+    """A panel's title; two series in it are named there in their colours, instead of in a legend."""
+    names = ", ".join(
+        f'<span style="color:{colour}">{words}</span>' for _, _, words, colour, _ in parts if words
+    )
+    return ": ".join(part for part in (title, names) if part)
 
 
 def _name(line: Line, x: float, several: bool) -> str:

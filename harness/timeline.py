@@ -34,7 +34,7 @@ STANDING = {  # series -> column and scale of what is read as it stands
 }
 UNITS = {
     "cpu": "CPUs",
-    "wait": "waiting for a CPU, s/s",
+    "wait": "threads",
     "switches": "1/s",
     "preemptions": "1/s",
     "pss": "MiB",
@@ -43,7 +43,7 @@ UNITS = {
     "descriptors": "",
     "processes": "",
 }
-Table = Mapping[str, Sequence[float]]
+WORDS = {"cpu": "CPU used", "wait": "waiting for a CPU", "pss": "memory (PSS)", "rss": "memory (RSS)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Timeline:
     step : float
         Length of the grid's steps, s.
     server : mapping of str to tuple of float
-        `time` (middle of each step) and by name, in the units of `UNITS`: cpu, wait (tasks waiting for a CPU at a time),
+        `time` (middle of each step) and by name, in the units of `UNITS`: cpu, wait (threads that wait for a CPU at a time),
         switches, preemptions, pss, rss, threads, descriptors, processes.
     load : mapping of str to tuple of float
         `time` (middle of each bin), `throughput` (1/s) and `response` (mean, s), from the generator's own bins.

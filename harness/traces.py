@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from harness import figure_style
+from harness.advice import mark_text
 from harness.figure_style import PALE, WIDE
 from harness.lines import Line
 from models.metrics import Estimate, Metrics
@@ -17,6 +18,8 @@ from models.wording import at, figure, interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+OFFERED = "all that arrives"
 
 
 def measured(
@@ -31,8 +34,9 @@ def measured(
     for broken in (False, True):
         points = [point for point in line.measured if bool(point.broken) is broken]
         found = [read(point.measured) for point in points if point.measured]
-        high = [max(e.high - e.value, 0) * scale if math.isfinite(e.high) else 0 for e in found]
-        low = [max(e.value - e.low, 0) * scale if math.isfinite(e.low) else 0 for e in found]
+        # None where there is no interval: a bar of no height would be drawn as a line through the mark.
+        high = [max(e.high - e.value, 0) * scale if math.isfinite(e.high) else None for e in found]
+        low = [max(e.value - e.low, 0) * scale if math.isfinite(e.low) else None for e in found]
         if broken and not points:
             continue
         xs: list[float | None] = [point.x for point in points]
@@ -133,6 +137,23 @@ def law(made: Figure, line: Line) -> None:
     )
 
 
+def offered(made: Figure, lines: Sequence[Line]) -> None:
+    """The line on which everything that arrives is answered, where the variable is the rate of arrivals."""
+    values = sorted({point.x for line in lines for point in line.points})
+    if not values or any(line.variable != "arrival_rate" for line in lines):
+        return
+    made.add_scatter(
+        x=values,
+        y=values,
+        name=OFFERED,
+        legendgroup=OFFERED,
+        showlegend=False,
+        mode="lines",
+        line={"color": PALE, "width": 1.5, "dash": "dot"},
+        hoverinfo="skip",
+    )
+
+
 def peak_set(made: Figure, line: Line, place: int) -> None:
     """The measured peak set: a strip at the figure's foot over its values, one row for each curve."""
     values = [point.x for point in line.points if point.sound]
@@ -194,5 +215,5 @@ def _about(point: Point, found: Estimate, scale: float, unit: str) -> str:
     if math.isfinite(found.low):
         text += f" {interval(found.low * scale, found.high * scale)}"
     for mark in point.broken:
-        text += f"<br>broken: {html.escape(mark.check)} {figure(mark.value)} (limit {figure(mark.limit)})"
+        text += f"<br>broken: {html.escape(mark_text(mark))}"
     return text

@@ -1,4 +1,4 @@
-"""How far a sweep's figures can be trusted, in sentences: noise, stopping, drift, the generator's certificate, time spent."""
+"""How far a sweep can be trusted, in sentences: noise, stopping, the generator's certificate, the time spent."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from models import imported
 from models.wording import percent, rate, seconds
-
-_REASONS = {
-    "interval": "every interval was narrow enough",
-    "budget": "the time allowed was spent",
-    "blocks": "the most blocks allowed were measured",
-}
 
 
 def sentences(sweep: Mapping[str, Any]) -> list[str]:
     """All that a document's `sweep` knows of its own quality; what it does not hold is left out."""
     noise = sweep.get("noise") or {}
+    if sweep.get("server") == imported.NAME:
+        return [
+            "Another tool measured this: how noisy the machine was, and what the tool can do at most, is not known."
+        ]
     return [
-        *_noise(noise),
+        *_noise(noise, str(sweep.get("load"))),
         *_stopping(sweep.get("stopping") or {}),
-        *_drifted(noise.get("yardstick") or {}),
         *_certificate(sweep.get("certificate") or {}, noise),
         *_efficiency(sweep.get("efficiency") or {}),
     ]
 
 
-def _noise(noise: Mapping[str, Any]) -> Iterator[str]:
+def _noise(noise: Mapping[str, Any], load: str) -> Iterator[str]:
     """How far two measurements of the same thing were apart in this very sweep."""
     found = [abs(x) for x in noise.get("aa") or () if x is not None]
     if not found:
+        yield "No configuration was measured twice, so that the noise is not known."
         return
     text = (
         "Noise floor (A/A): one configuration was measured twice in each block, and the two differed by "
@@ -41,36 +40,19 @@ def _noise(noise: Mapping[str, Any]) -> Iterator[str]:
         text += ", which is significant although nothing differed: distrust small differences in this sweep"
     elif different is False:
         text += ", which is not significant"
+    if load == "open":
+        text += "; the throughput of an open load is that of its schedule, so that this says nothing of its response"
     yield f"{text}."
 
 
 def _stopping(stopping: Mapping[str, Any]) -> Iterator[str]:
-    if not stopping:
+    """Why no further block was measured, and what that does to the intervals."""
+    says = str(stopping.get("says") or "")
+    if not says:
         return
-    reason, blocks, steady = (stopping.get(name) for name in ("reason", "blocks", "steady"))
-    text = f"Stopped after {blocks} blocks"
-    if steady is not None and steady != blocks:
-        text += f", {steady} of them steady"
-    text += f": {_REASONS.get(str(reason), reason)}" if reason else ""
-    if stopping.get("widest") is not None:
-        text += f"; the widest interval of a throughput is ±{percent(stopping['widest'])}"
+    text = says[0].upper() + says[1:]
     if stopping.get("coverage") is not None:
-        text += f"; with this rule a 95 % interval holds the truth in {percent(stopping['coverage'])} of simulated sweeps"
-    yield f"{text}."
-
-
-def _drifted(yardstick: Mapping[str, Any]) -> Iterator[str]:
-    """Blocks in which the machine was not as fast as usual, and what was done about them."""
-    rows = yardstick.get("blocks") or ()
-    drifted = [row for row in rows if row.get("drifted")]
-    if not drifted:
-        return
-    several = len(drifted) != 1
-    text = f"In {len(drifted)} of {len(rows)} blocks the machine's speed shifted by over {percent(yardstick['limit'])}"
-    if yardstick.get("left_out"):
-        text += f"; {'they are' if several else 'it is'} left out of the figures"
-    else:
-        text += f"; {'they are' if several else 'it is'} kept, as too few others remain"
+        text += f"; a 95 % interval holds the truth in {percent(stopping['coverage'])} of sweeps simulated with this rule"
     yield f"{text}."
 
 

@@ -7,7 +7,11 @@ import math
 # Knobs that count things, so that "3 workers" reads better than "workers = 3".
 _COUNTED = {"workers": "worker", "clients": "client", "requests": "request", "stocks": "stock"}
 
-_TIMES = ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (1.0, 1e3, "ms"))  # below how many seconds, the scale, its unit
+_TIMES = (
+    (1e-6, 1e9, "ns"),
+    (1e-3, 1e6, "µs"),
+    (1.0, 1e3, "ms"),
+)  # below how many seconds, the scale, its unit
 
 
 def rate(value: float) -> str:
@@ -45,8 +49,14 @@ def named(name: str) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A figure with its unit, a share as per cent: 98 % of capacity; 12 clients."""
-    text = f"{percent(value)} {unit}" if unit.startswith("of ") else f"{figure(value)} {unit}"
-    return text.strip()
+    if math.isnan(value):
+        return figure(value)
+    return f"{percent(value) if is_share(unit) else figure(value)} {unit}".strip()
+
+
+def is_share(unit: str) -> bool:
+    """Whether a unit is that of a share, so that its figures are written as per cent."""
+    return unit.startswith("of ")
 
 
 def seconds(value: float) -> str:

@@ -24,6 +24,7 @@ cdef extern from "core/config.h":
     void config_destroy(config *config)
     int config_set(config *config, const char *name, const char *value)
     int config_fill(config *config, const knob *knobs)
+    long config_int(const config *config, const char *name)
 
 
 cdef extern from "core/counters.h":
@@ -146,6 +147,7 @@ cdef extern from "core/load.h":
         load_edge end
         uint64_t clients
         uint64_t threads
+        uint64_t addresses
         int64_t connect_ns
         int64_t connect_max_ns
         int64_t think_ns
@@ -156,9 +158,20 @@ cdef extern from "core/load.h":
         load_errors errors_outside
         uint64_t operations
         histogram *histogram
+        histogram *lag
         uint64_t bin_count[20]
         int64_t bin_response[20]
         uint64_t *client_count
+        int open
+        histogram *service
+        uint64_t planned
+        uint64_t sent
+        uint64_t backlog[2]
+        uint64_t backlog_peak
+        uint64_t unfinished
+        int64_t unfinished_ns
+        int64_t in_system_ns
+        int64_t sojourn_ns
 
     struct load_env:
         const config *config
@@ -180,6 +193,21 @@ cdef extern from "core/load.h":
         void (*stop)(void *load) noexcept nogil
         void *(*client)(void *load)
         void (*destroy)(void *load)
+        int isolated
+
+
+cdef extern from "load/result.h":
+    size_t result_operations(const service_ops *service)
+    size_t result_size(size_t operations, size_t clients)
+    void result_place(load_result *result, size_t operations)
+
+
+cdef extern from "load/schedule.h":
+    struct schedule:
+        pass
+    void schedule_init(schedule *schedule, int poisson, double rate, uint64_t seed, unsigned thread,
+                       unsigned threads)
+    int64_t schedule_next(schedule *schedule)
 
 
 cdef extern from "core/histogram.h":

@@ -1,15 +1,18 @@
 """Runs a native load against a server and gives back what it recorded. The GIL is not held while it runs."""
 
+import mmap
+import os
+
 import numpy as np
 
 from libc.errno cimport EINVAL
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from pyx cimport core
 from pyx.settings cimport Settings
 
 from pyx.counters import FIELDS, ROLES
+from pyx.isolated import IsolatedLoad
 
 cdef extern from *:
     """
@@ -34,6 +37,13 @@ def bucket_bounds():
 def bucket_of(value):
     """Index of the bucket that a duration in ns falls into."""
     return core.histogram_index(value)
+
+
+def schedule(str arrivals, double rate, uint64_t seed, int count, int thread=0, int threads=1):
+    """The first `count` arrivals that the open load plans for one of its threads, ns after it begins."""
+    cdef core.schedule plan
+    core.schedule_init(&plan, arrivals == "poisson", rate, seed, thread, threads)
+    return np.array([core.schedule_next(&plan) for _ in range(count)], dtype=np.int64)
 
 
 cdef _errors(core.load_errors *errors):
@@ -64,6 +74,36 @@ cdef _histogram(core.histogram *histogram):
             "buckets": buckets}
 
 
+cdef _by_operation(core.histogram *histograms, operations):
+    return {name: _histogram(&histograms[i]) for i, name in enumerate(operations)}
+
+
+cdef _common(core.load_result *result, operations):
+    return {
+        "planned_start": result.planned_start, "planned_end": result.planned_end,
+        "start": _edge(&result.start), "end": _edge(&result.end),
+        "clients": result.clients, "threads": result.threads, "addresses": result.addresses,
+        "connect": result.connect_ns, "connect_max": result.connect_max_ns,
+        "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
+        "connecting": result.connecting_ns,
+        "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
+        "histograms": _by_operation(result.histogram, operations), "lag": _histogram(result.lag),
+        "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
+        "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
+    }
+
+
+cdef _planned(core.load_result *result, operations):
+    """What only a load with planned arrivals records."""
+    return {
+        "service": _by_operation(result.service, operations),
+        "planned": result.planned, "sent": result.sent,
+        "backlog": [result.backlog[0], result.backlog[1]], "backlog_peak": result.backlog_peak,
+        "unfinished": result.unfinished, "unfinished_ns": result.unfinished_ns,
+        "in_system_ns": result.in_system_ns, "sojourn_ns": result.sojourn_ns,
+    }
+
+
 cdef class Load:
     """One load, run once.
 
@@ -85,6 +125,10 @@ cdef class Load:
         Counters that are read at the window's edges.
     tree : bool
         server_pid is the root of a process tree, as in `pyx.sampling.tree`, whose CPU time is read instead.
+    isolate : bool
+        Run it in a process of its own; loads that fork always do.
+    executable : path, optional
+        Another build of kneepoint-load to isolate it in, such as one with a sanitizer.
     """
 
     cdef const core.load_ops *ops
@@ -93,10 +137,11 @@ cdef class Load:
     cdef Settings settings
     cdef object operations
     cdef object view
-    cdef uint64_t clients
+    cdef object isolated
+    cdef size_t clients, size
 
     def __cinit__(self, str load, str service, dict options, str host, int port, uint64_t seed, double warmup,
-                  double window, int server_pid=0, page=None, bint tree=False):
+                  double window, int server_pid=0, page=None, bint tree=False, bint isolate=False, executable=None):
         cdef core.load_env env
         cdef char message[512]
         cdef const uint64_t[:] words
@@ -126,15 +171,19 @@ cdef class Load:
             self.view = np.frombuffer(page.map, "<u8")
             words = self.view
             env.counters = <core.counters *>&words[0]
+        count = core.result_operations(self.service)
+        self.operations = [self.service.operations[i].decode() for i in range(count)]
+        self.clients = core.config_int(self.settings.config, b"clients")
+        self.size = core.result_size(count, self.clients)
+        if isolate or self.ops.isolated:
+            arguments = {"to": f"{host}:{port}", "seed": seed, "server-pid": server_pid, "server-tree": env.server_tree,
+                         "warmup": env.warmup_ns, "window": env.window_ns}
+            shared = {} if page is None else {"counters": page.fd}
+            self.isolated = IsolatedLoad(service, load, options, arguments, shared, self.size, executable)
+            return
         rc = self.ops.create(&env, message, sizeof(message), &self.self)
         if rc:
             raise LoadError(message.decode() or f"cannot prepare the load: error {-rc}")
-        self.operations = []
-        i = 0
-        while self.service.operations[i] != NULL:
-            self.operations.append(self.service.operations[i].decode())
-            i += 1
-        self.clients = int(options.get("clients", 0)) or 20000
 
     def __dealloc__(self):
         if self.self != NULL:
@@ -142,11 +191,17 @@ cdef class Load:
 
     def stop(self):
         """Ends a run early, from any thread; run then raises LoadError."""
-        self.ops.stop(self.self)
+        if self.isolated is None:
+            self.ops.stop(self.self)
+        else:
+            self.isolated.stop()
 
     def ledger(self):
-        """The client side's own record of the whole run, one row of three numbers each; empty where there is none."""
-        if self.service.ledger == NULL:
+        """The client side's own record of the whole run, one row of three numbers each.
+
+        Empty where there is none, and for a load in a process of its own: it ends with its clients.
+        """
+        if self.service.ledger == NULL or self.isolated is not None:
             return np.empty((0, 3), dtype=np.int64)
         rows = np.zeros((100000, 3), dtype=np.int64)
         cdef int64_t[:, ::1] view = rows
@@ -155,39 +210,28 @@ cdef class Load:
 
     def run(self):
         """Connects, warms up, measures. Returns a dict of what the header core/load.h describes, times in ns."""
-        cdef core.load_result result
+        cdef core.load_result *result
+        cdef unsigned char[::1] block = mmap.mmap(-1, self.size) if self.isolated is None else self.isolated.result
+        result = <core.load_result *>&block[0]
+        core.result_place(result, len(self.operations))
+        self._drive(result)
+        # Another process has left its own addresses.
+        core.result_place(result, len(self.operations))
+        cdef uint64_t[::1] counts = <uint64_t[:self.clients]>result.client_count
+        found = _common(result, self.operations)
+        found["client_count"] = np.array(counts[: result.clients])
+        return found | (_planned(result, self.operations) if result.open else {})
+
+    cdef _drive(self, core.load_result *result):
         cdef char message[512]
         cdef int rc
-        cdef uint64_t[::1] counts
-        client_count = np.zeros(self.clients, dtype=np.uint64)
-        counts = client_count
+        if self.isolated is not None:
+            said = self.isolated.run()
+            if said:
+                raise LoadError(said)
+            return
         message[0] = 0
-        operations = len(self.operations)
-        result.operations = operations
-        result.histogram = <core.histogram *>calloc(operations, sizeof(core.histogram))
-        if result.histogram == NULL:
-            raise MemoryError()
-        result.client_count = &counts[0]
-        for i in range(core.LOAD_BINS):
-            result.bin_count[i] = 0
-            result.bin_response[i] = 0
-        try:
-            with nogil:
-                rc = self.ops.run(self.self, &result, message, sizeof(message))
-            if rc:
-                raise LoadError(message.decode() or f"the load failed: error {-rc}")
-            return {
-                "planned_start": result.planned_start, "planned_end": result.planned_end,
-                "start": _edge(&result.start), "end": _edge(&result.end),
-                "clients": result.clients, "threads": result.threads,
-                "connect": result.connect_ns, "connect_max": result.connect_max_ns,
-                "think": result.think_ns, "response": result.response_ns, "generator": result.generator_ns,
-                "connecting": result.connecting_ns,
-                "errors": _errors(&result.errors), "errors_outside": _errors(&result.errors_outside),
-                "histograms": {name: _histogram(&result.histogram[i]) for i, name in enumerate(self.operations)},
-                "bin_count": np.array([result.bin_count[i] for i in range(core.LOAD_BINS)]),
-                "bin_response": np.array([result.bin_response[i] for i in range(core.LOAD_BINS)]),
-                "client_count": client_count[: result.clients],
-            }
-        finally:
-            free(result.histogram)
+        with nogil:
+            rc = self.ops.run(self.self, result, message, sizeof(message))
+        if rc:
+            raise LoadError(message.decode() or f"the load failed: error {-rc}")

@@ -87,7 +87,9 @@ class Server:
 
     def _await_port(self) -> int:
         assert self.process.stdout is not None and self.process.stderr is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], START_TIMEOUT)
+        waiting = select.poll()  # select.select refuses descriptors above 1023
+        waiting.register(self.process.stdout, select.POLLIN)
+        readable = waiting.poll(START_TIMEOUT * 1000)
         line = self.process.stdout.readline().decode() if readable else ""
         if line.startswith("listening on "):
             return int(line.rsplit(":", 1)[1])

@@ -68,7 +68,33 @@ def record(scenario: Scenario, rate: float, window: float) -> dict[str, Any]:
         "client_counts": [count // clients] * clients,
         "steal": 0.0,
         "cpus": 2,
+        "seconds": {"start": 0.01, "load": window + 0.02, "stop": 0.01, "whole": window + 0.05},
     }
+
+
+def samples(
+    window: float, interval: float, phase: float = 0.0, pss: float = 4.0, cpu: float = 0.5
+) -> dict[str, Any]:
+    """What a sampler of a steady server records: CPU at `cpu` CPUs, `pss` MiB, 6 threads; ns since the window's start."""
+    columns = [
+        "time",
+        "processes",
+        "threads",
+        "descriptors",
+        "cpu",
+        "wait",
+        "pss",
+        "rss",
+        "switches",
+        "preemptions",
+    ]
+    rows = []
+    for k in range(-1, int(window / interval) + 2):
+        time = int((k * interval + phase) * 1e9)
+        memory = int(pss * 2**20)
+        rows.append([time, 1, 6, 20, int(time * cpu) + 10**10, 10**9 + time // 10, memory, 2 * memory])
+        rows[-1] += [10**6 + time // 1000, 10**5 + time // 10**6]
+    return {"columns": columns, "rows": rows}
 
 
 def clean(scenario: Scenario, rate: float = 10_000) -> dict[str, Any]:
@@ -100,7 +126,9 @@ class Fake:
     before: Callable[[Scenario, int], None] = lambda scenario, block: None
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    def __call__(self, scenario: Scenario, *, window: float, warmup: float, block: int = 0) -> Replicate:
+    def __call__(
+        self, scenario: Scenario, *, window: float, warmup: float, block: int = 0, sample: float | None = None
+    ) -> Replicate:
         self.before(scenario, block)
         self.asked.append((scenario.key, block))
         message = self.fail(scenario, block)

@@ -306,6 +306,7 @@ def test_the_same_seed_gives_the_same_prediction_and_another_seed_another() -> N
             {"connection": "per_request"},
             "closed has no model for connection=per_request yet",
         ),
+        ("stock", "sbuf", {"load_threads": 2}, "closed has no model for load_threads=2 yet"),
         ("stock", "sbuf", {"server_cpus": "0"}, "no model for server_cpus=0 yet"),
         ("stock", "sbuf", {"load_cpus": "0-1"}, "no model for load_cpus=0-1 yet"),
         ("synthetic", "sbuf", {"demand": 1e-3, "demand_kind": "sleep"}, "no model for demand_kind=sleep yet"),
@@ -319,6 +320,11 @@ def test_what_has_no_model_is_refused_in_one_line(
     with pytest.raises(ScenarioError) as caught:
         predict(scenario, Costs(2, {}))
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_load_without_a_model_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="^open has no simulation model yet$"):
+        predict(Scenario.of("stock", "select", "open"), Costs(2, {}))
 
 
 def test_a_server_without_a_model_is_refused() -> None:

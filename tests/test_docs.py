@@ -19,7 +19,7 @@ def test_the_table_of_knobs_is_generated_from_the_code() -> None:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/how-it-works.md"])
 def test_every_command_that_a_document_names_exists(name: str) -> None:
-    named = set(re.findall(r"python -m harness (\w+)", (ROOT / name).read_text()))
+    named = set(re.findall(r"python -m harness ([\w-]+)", (ROOT / name).read_text()))
     assert named
     assert named <= set(_main.names())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments import prime_workers, stock_clients
+from experiments import prime_workers, stock_clients, stock_forked
 from experiments.reading import CONFIRMED, CONTRADICTED, UNDECIDED, above, curve
 from harness import experiments, request
 from harness.registries import modules
@@ -91,7 +91,40 @@ def test_threads_against_select() -> None:
     assert f"at 100 clients: {CONTRADICTED}" in text
 
 
+def test_the_published_clock_beside_a_clean_window() -> None:
+    """Clients that cost 1 ms each to make after a start of 5 ms, and whose 20 orders take 0.2 ms."""
+
+    def clocked(factor: float) -> dict[str, Any]:
+        rows = [(n, factor * 20 * n / (0.005 + 0.001 * n), 1.0, {}) for n in (1.0, 5.0, 20.0, 100.0)]
+        return document(rows, [100.0])
+
+    clean = document([(n, 100_000.0, 10.0, {}) for n in (1.0, 5.0, 20.0, 100.0)], [100.0])
+    slower = document([(n, 90_000.0, 10.0, {}) for n in (1.0, 5.0, 20.0, 100.0)], [100.0])
+    text = stock_forked.answer(
+        {
+            "select-forked": clocked(1.0),
+            "select-closed": clean,
+            "sbuf-forked": clocked(1.1),
+            "sbuf-closed": slower,
+        }
+    )
+    assert "select: elapsed time is about 5.00 ms and 1.00 ms for each client" in text
+    assert f"select: most of the elapsed time is not spent on orders: {CONFIRMED}" in text
+    assert "20: 16%" in text
+    # sbuf is faster by the clock, and slower in the window.
+    assert f"at 100 clients as the published clock does: {CONTRADICTED}" in text
+
+
+def test_the_published_runs_lie_on_a_line() -> None:
+    for elapsed in stock_forked.PUBLISHED.values():
+        start, slope = stock_forked.start_and_slope(elapsed)
+        assert all(
+            abs(start + slope * clients - time) < 0.15 * time for clients, time in elapsed.items()
+        ) and (start > 0 and slope > 0)
+
+
 def test_nothing_measured_is_said() -> None:
     empty = {"cells": [], "series": []}
     assert "Nothing was measured" in stock_clients.answer({"select": empty, "sbuf": empty})
+    assert "Nothing was measured" in stock_forked.answer(dict.fromkeys(stock_forked.SWEEPS, empty))
     assert "Nothing was measured" in prime_workers.answer({"published": empty, "waits": empty})

@@ -2,9 +2,11 @@
 
 import collections
 import math
+import resource
 import socket
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,6 +40,10 @@ def run(port, service="synthetic", seed=1, warmup=0.0, window=0.3, **options):
         ("select", {"clients": 20, "think": 0.0005, "think_dist": "hyperexponential"}),
         ("select", {"clients": 10, "connection": "per_request"}),
         ("queues", {"clients": 10, "think": 1.0}),
+        ("select", {"clients": 7, "load_threads": 3}),
+        ("queues", {"clients": 9, "think": 0.001, "load_threads": 2}),
+        ("queues", {"clients": 8, "connection": "per_request", "load_threads": 2}),
+        ("select", {"clients": 2, "load_threads": 4}),
     ],
 )
 def test_states_of_all_clients_add_up_to_their_time(server, options):
@@ -48,7 +54,8 @@ def test_states_of_all_clients_add_up_to_their_time(server, options):
     parts = [raw[state] for state in ("think", "response", "generator", "connecting")]
     assert span == pytest.approx(0.4e9, abs=1)
     assert min(parts) >= 0
-    assert sum(parts) == pytest.approx(options["clients"] * span, rel=1e-3)
+    assert sum(parts) == options["clients"] * span
+    assert raw["threads"] == min(options.get("load_threads", 1), options["clients"])
     assert trials.answered(raw) == raw["client_count"].sum() == raw["bin_count"].sum()
     thinks, connects = "think" in options, "connection" in options
     assert (raw["think"] > 0) == thinks and (raw["connecting"] > 0) == connects
@@ -62,6 +69,88 @@ def test_think_times_have_their_mean(dist):
     # Four standard errors of the mean of so many exponential times.
     tolerance = 0.02 if dist == "constant" else 4 / math.sqrt(cycles)
     assert raw["think"] / cycles == pytest.approx(0.01e9, rel=tolerance)
+
+
+def test_every_request_has_its_lag():
+    with Server("synthetic", "select") as running:
+        raw = run(running.port, warmup=0.1, window=0.5, clients=5, think=0.002)
+    lag, replies = raw["lag"], trials.answered(raw)
+    assert abs(lag["count"] - replies) <= 5
+    assert raw["lag"]["buckets"].sum() == lag["count"]
+    # The state and the histogram hold the same time, up to the requests on the window's edges.
+    assert lag["sum"] == pytest.approx(raw["generator"], abs=5 * lag["max"])
+
+
+def test_threads_share_the_clients_evenly():
+    with Server("synthetic", "queues") as running:
+        raw = run(running.port, warmup=0.1, window=0.5, clients=12, think=0.002, load_threads=4)
+    assert len(raw["client_count"]) == 12 and raw["client_count"].min() > 0
+    assert raw["end"]["load_cpu"] > raw["start"]["load_cpu"] >= 0
+    assert raw["end"]["polls"] > raw["start"]["polls"] and raw["end"]["sleeps"] > raw["start"]["sleeps"]
+
+
+@pytest.mark.parametrize("closer", ["client", "server"])
+def test_who_closes_a_connection_after_one_reply(closer):
+    endings = []
+
+    def behave(peer, number, stopping):
+        asked(peer)
+        peer.sendall(b"done 0\n")
+        if closer == "client":
+            endings.append(peer.recv(64))
+
+    with Faulty(behave) as server:
+        raw = run(server.port, clients=2, window=0.3, connection="per_request", closer=closer)
+    found = {name for name, count in raw["errors"].items() if count}
+    assert not found, raw["errors"]
+    assert trials.answered(raw) > 10
+    if closer == "client":
+        assert len(endings) > 10 and set(endings) == {b""}
+
+
+def test_ports_do_not_run_out_with_a_connection_for_each_request():
+    with Server("synthetic", "queues", {"connection": "per_request", "accept": "epoll"}) as running:
+        raw = run(running.port, window=3.0, clients=40, connection="per_request")
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert raw["addresses"] * (last - first + 1) >= 30_000 * 60
+    assert not any(raw["errors"].values()) and not any(raw["errors_outside"].values())
+    assert raw["client_count"].min() > 0
+
+
+def test_addresses_off_loopback_are_refused_when_their_ports_cannot_suffice():
+    options = {"arrival_rate": "1000000", "connection": "per_request"}
+    with pytest.raises(
+        LoadError, match=r"^needs 60000100 local ports, one address has \d+ .*ip_local_port_range"
+    ):
+        Load("open", "synthetic", options, "192.0.2.1", 80, 1, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("server", "options"), [("sbuf", {"hold": "request"}), ("queues", {"accept": "epoll"})]
+)
+def test_ten_thousand_connections(server, options):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 10_100:
+        pytest.skip(f"only {limits[1]} descriptors are allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (10_100, limits[1]))
+    try:
+        with Server("synthetic", server, options) as running:
+            before = memory()
+            load = Load("closed", "synthetic", {"clients": "10000"}, running.host, running.port, 1, 0.3, 0.5)
+            raw = load.run()
+            grown = memory() - before
+            del load
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert raw["clients"] == 10_000
+    assert not any(raw["errors"].values()) and not any(raw["errors_outside"].values())
+    assert trials.answered(raw) > 0
+    assert grown < 10_000 * 2048
+
+
+def memory():
+    """Resident bytes of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def test_generator_time_is_little_when_there_is_time():

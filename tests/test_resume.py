@@ -46,11 +46,15 @@ def test_ten_kills_lose_nothing_and_repeat_nothing(sweep):
     assert final.items() >= kept.items()
     with open_store(sweep.path) as store:
         plan = store.plan()
-    assert set(final) == {(v.kind, v.scenario.key, block) for block in range(9) for v in plan.visits(block)}
+    blocks = found["sweep"]["stopping"]["blocks"]  # eleven at most fit the budget
+    assert 9 <= blocks <= 11
+    assert set(final) == {
+        (v.kind, v.scenario.key, block) for block in range(blocks) for v in plan.visits(block)
+    }
     assert found["sweep"]["complete"] and found["sweep"]["sessions"] == 11
     stored = {(key, block): row for (kind, key, block), row in final.items() if kind == CELL}
     shown = {(c["key"], r["block"]): (r["id"], r["started"]) for c in found["cells"] for r in c["replicates"]}
-    assert shown == stored and len(shown) == 4 * 9
+    assert shown == stored and len(shown) == 4 * blocks
     sweep.await_no_processes()
 
 

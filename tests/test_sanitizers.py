@@ -21,39 +21,37 @@ FLAGS = {
 }
 STATUS = 66
 
-Built = namedtuple("Built", "sanitizer executable objects")
+Built = namedtuple("Built", "sanitizer executable load objects")
+
+
+def build(sanitizer, program):
+    """Starts building an executable; what is built already is kept by setup.py."""
+    target = BUILD / f"sanitized-{sanitizer}" / program
+    words = [f"--program={program}", f"--sanitize={sanitizer}", f"--output={target}"]
+    words = [sys.executable, "setup.py", "-q", "build_program", *words]
+    return target, subprocess.Popen(
+        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 @pytest.fixture(scope="session")
 def builds():
-    """Both servers, built side by side; what is built already is kept by setup.py."""
-    running = {}
-    for sanitizer in FLAGS:
-        target = BUILD / f"sanitized-{sanitizer}" / "kneepoint-server"
-        words = [
-            sys.executable,
-            "setup.py",
-            "-q",
-            "build_program",
-            f"--sanitize={sanitizer}",
-            f"--output={target}",
-        ]
-        process = subprocess.Popen(
-            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        running[sanitizer] = target, process
+    """All executables, both sanitizers side by side; those of one sanitizer share its objects."""
+    targets = {sanitizer: {} for sanitizer in FLAGS}
+    for program in ("kneepoint-server", "kneepoint-load"):
+        running = {sanitizer: build(sanitizer, program) for sanitizer in FLAGS}
+        for sanitizer, (target, process) in running.items():
+            output, _ = process.communicate()
+            assert process.returncode == 0, output
+            targets[sanitizer][program] = target
     found = {}
-    for sanitizer, (target, process) in running.items():
-        output, _ = process.communicate()
-        assert process.returncode == 0, output
-        objects = [
-            path for path in sorted((BUILD / f"core-{sanitizer}").rglob("*.o")) if path.name != "main.o"
-        ]
+    for sanitizer, made in targets.items():
+        folder = BUILD / f"core-{sanitizer}"
         sources = {
             path.relative_to(ROOT / "pyx" / "csrc").with_suffix(".o") for path in ROOT.glob("pyx/csrc/*/*.c")
         }
-        kept = [path for path in objects if path.relative_to(BUILD / f"core-{sanitizer}") in sources]
-        found[sanitizer] = Built(sanitizer, target, kept)
+        kept = [path for path in sorted(folder.rglob("*.o")) if path.relative_to(folder) in sources]
+        found[sanitizer] = Built(sanitizer, made["kneepoint-server"], made["kneepoint-load"], kept)
     return found
 
 
@@ -150,6 +148,26 @@ def test_stops_under_load(built, logs, service, server, options):
     quiet(logs)
 
 
+LOADS = {
+    "forked": ("forked", {"clients": "8", "requests": "10"}),
+    "forked-once": ("forked", {"clients": "4", "requests": "5", "connection": "per_request"}),
+    "closed": ("closed", {"clients": "8"}),
+}
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_loads_in_a_process_of_their_own(built, logs, load):
+    name, options = LOADS[load]
+    trials.isolated(trials.Trial("stock", "sbuf", options), name, built.load)
+    quiet(logs)
+
+
+def test_forked_clients_whose_server_dies(built, logs):
+    options = {"clients": "8", "requests": "100000"}
+    trials.dies_under_load(trials.Trial("stock", "sbuf", options), "forked", built.load)
+    quiet(logs)
+
+
 def link(built, name, folder):
     """A program of tests/native over the sanitized core."""
     program = folder / name
@@ -192,6 +210,12 @@ def test_services_answer_their_own_clients(built, logs, tmp_path):
 def test_a_process_tree_is_sampled_while_it_changes(built, logs, tmp_path):
     output = run_program([link(built, "sampler_churn", tmp_path)])
     assert int(output.split()[0]) >= 100
+    quiet(logs)
+
+
+def test_loads_account_for_all_their_time(built, logs, tmp_path):
+    output = run_program([link(built, "load_loop", tmp_path), 300])
+    assert int(output.split()[0]) > 1000
     quiet(logs)
 
 

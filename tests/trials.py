@@ -170,3 +170,31 @@ def stops_under_load(trial: Trial, clients: int = 20) -> None:
         running.finish()
     except Exception as stopped:
         assert "stopped" in str(stopped)
+
+
+def isolated(trial: Trial, load: str, executable: Path) -> None:
+    """A load in a build of kneepoint-load: every reply right, none lost."""
+    with Server(trial.service, trial.server, _served(trial)) as server:
+        raw = _load(trial, load, server, executable).run()
+        assert not any(raw["errors"].values()), raw["errors"]
+        assert 0 < answered(raw) == raw["client_count"].sum()
+
+
+def dies_under_load(trial: Trial, load: str, executable: Path) -> None:
+    """The server is killed while its clients ask: they end, and each failure is counted."""
+    with Server(trial.service, trial.server, _served(trial)) as server:
+        running = Background(_load(trial, load, server, executable).run)
+        assert wire.eventually(lambda: total(server, "accepted") == int(trial.options["clients"]))
+        server.process.kill()
+        assert any(running.finish()["errors"].values())
+
+
+def _served(trial: Trial) -> dict[str, str]:
+    return {name: word for name, word in trial.options.items() if name == "connection"}
+
+
+def _load(trial: Trial, load: str, server: Server, executable: Path) -> Load:
+    where = server.host, server.port
+    return Load(
+        load, trial.service, dict(trial.options), *where, 1, 0.05, 0.2, isolate=True, executable=executable
+    )

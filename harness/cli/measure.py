@@ -11,6 +11,7 @@ from harness.cli._options import (
     AS_JSON,
     EFFORT,
     OUTSIDE,
+    SAMPLE,
     SYSTEM,
     check_effort,
     outside_settings,
@@ -23,12 +24,14 @@ from harness.cli._options import (
 @SYSTEM
 @OUTSIDE
 @EFFORT
+@SAMPLE
 @AS_JSON
 def command(
     as_json: bool,
     reps: int | None,
     window: float | None,
     warmup: float | None,
+    sample: float | None,
     settings: tuple[str, ...],
     **system: Any,
 ) -> int:
@@ -39,7 +42,7 @@ def command(
       python -m harness measure --service stock --server sbuf --set clients=50 --set workers=4 --json
       python -m harness measure --target 127.0.0.1:6379 --protocol lines --request 'PING\\r\\n' --set clients=20
     """
-    check_effort(reps=reps, window=window, warmup=warmup)
+    check_effort(reps=reps, window=window, warmup=warmup, sample=sample)
     settings += outside_settings(system)
     scenario = scenario_of(settings, **system)
     from harness import contact, measuring
@@ -54,7 +57,9 @@ def command(
     with Reporting() as progress:
         progress.begin("measuring", count)
         for block in range(count):
-            replicates.append(measuring.measure_once(scenario, block=block, window=window, warmup=warmup))
+            replicates.append(
+                measuring.measure_once(scenario, block=block, window=window, warmup=warmup, sample=sample)
+            )
             progress.step(f"{measuring.throughput_of(replicates[-1].record):,.0f} replies/s")
     cell = measuring.cell_of(scenario, replicates).to_json()
     if as_json:

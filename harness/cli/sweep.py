@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli import FAILED, INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, OUTSIDE, SYSTEM, outside_settings, print_json
+from harness.cli._options import (
+    AS_JSON,
+    EFFORT,
+    OUTSIDE,
+    SAMPLE,
+    STOPPING,
+    SYSTEM,
+    outside_settings,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from harness.plan import Plan
@@ -35,6 +44,8 @@ if TYPE_CHECKING:
 @SYSTEM
 @OUTSIDE
 @EFFORT
+@STOPPING
+@SAMPLE
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -160,10 +171,11 @@ def _judge(store: Store, outcome: Outcome) -> int:
 
 
 def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
-    from harness import predicting
+    from harness import predicting, stopping
 
     visits = sum(len(plan.visits(block)) for block in range(plan.reps))
-    seconds = plan.seconds(visits) + (predicting.BUDGET if predict else 0.0)
+    most = stopping.most_blocks(plan.reps, plan.budget, plan.seconds(visits) / plan.reps)
+    seconds = plan.seconds(visits) * most / plan.reps + (predicting.BUDGET if predict else 0.0)
     if as_json:
         cells = [cell.scenario.to_json() for cell in plan.cells()]
         print_json({**plan.to_json(), "cells": cells, "visits": visits, "seconds_at_most": seconds})
@@ -176,6 +188,7 @@ def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
     print(
         f"{len(plan.cells())} cells in {plan.reps} blocks, each with its control and its null server: "
         f"{visits} measurements of {plan.window:g} s\n"
-        f"about {seconds:.0f} s{' with predictions' if predict else ''}, calibration apart"
+        f"{f'up to {most} blocks until the intervals are narrow; ' if most > plan.reps else ''}"
+        f"about {seconds:.0f} s at most{' with predictions' if predict else ''}, calibration apart"
     )
     return OK

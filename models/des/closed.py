@@ -7,7 +7,7 @@ from models.des.engine import World
 from models.des.parts import Connection, Inbox, Steps
 
 COSTS = ("load.event", "load.poll")
-UNMODELLED = {"connection": ("per_request",)}
+UNMODELLED = {"connection": ("per_request",), "load_threads": range(2, 65)}
 
 
 def build(world: World) -> None:

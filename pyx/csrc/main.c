@@ -4,10 +4,12 @@
  * server holds the other end, so a server never outlives it, however it dies. Prints "listening on HOST:PORT"
  * first. Exit status: 0 stopped in order, 1 the system refused something, 2 wrong arguments. */
 #define _GNU_SOURCE
+#include "core/arguments.h"
 #include "core/host.h"
 #include "core/placement.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,8 +22,7 @@
 
 struct arguments {
     const char *service, *server, *host;
-    long port;
-    int counters, alive;
+    int64_t port, counters, alive;
 };
 
 static int fail(int status, const char *message) {
@@ -29,46 +30,20 @@ static int fail(int status, const char *message) {
     return status;
 }
 
-static int number(const char *text, long high, long *out) {
-    char *end;
-    *out = strtol(text, &end, 10);
-    return *text && !*end && *out >= 0 && *out <= high ? 0 : -EINVAL;
-}
-
 static int read_arguments(int count, char **words, struct arguments *arguments, struct config *config) {
     *arguments = (struct arguments){.host = "127.0.0.1", .counters = -1, .alive = -1};
-    for (int i = 1; i < count; i++) {
-        char *equals = strchr(words[i], '=');
-        if (!strncmp(words[i], "--", 2)) {
-            long value = 0;
-            int numeric = strcmp(words[i], "--host");
-            if (i + 1 == count || (numeric && number(words[i + 1], 65535, &value)))
-                return -EINVAL;
-            if (!numeric)
-                arguments->host = words[i + 1];
-            else if (!strcmp(words[i], "--port"))
-                arguments->port = value;
-            else if (!strcmp(words[i], "--counters"))
-                arguments->counters = (int)value;
-            else if (!strcmp(words[i], "--alive"))
-                arguments->alive = (int)value;
-            else
-                return -EINVAL;
-            i++;
-        } else if (equals) {
-            *equals = 0;
-            int rc = config_set(config, words[i], equals + 1);
-            if (rc)
-                return rc;
-        } else if (!arguments->service) {
-            arguments->service = words[i];
-        } else if (!arguments->server) {
-            arguments->server = words[i];
-        } else {
-            return -EINVAL;
-        }
-    }
-    return arguments->server ? 0 : -EINVAL;
+    const char *port = "0", *counters = NULL, *alive = NULL;
+    const char **const names[] = {&arguments->service, &arguments->server, NULL};
+    const struct argument_option options[] = {
+        {"--host", &arguments->host}, {"--port", &port}, {"--counters", &counters}, {"--alive", &alive}, {0}};
+    int rc = arguments_read(count, words, names, options, config);
+    if (!rc)
+        rc = arguments_number(port, 65535, &arguments->port);
+    if (!rc && counters)
+        rc = arguments_number(counters, INT_MAX, &arguments->counters);
+    if (!rc && alive)
+        rc = arguments_number(alive, INT_MAX, &arguments->alive);
+    return rc;
 }
 
 static struct counters *map_counters(int fd) {
@@ -102,7 +77,7 @@ int main(int count, char **words) {
     sigaddset(&stops, SIGTERM);
     sigprocmask(SIG_BLOCK, &stops, NULL);
     int signals = signalfd(-1, &stops, SFD_CLOEXEC);
-    struct counters *counters = map_counters(arguments.counters);
+    struct counters *counters = map_counters((int)arguments.counters);
     if (signals < 0 || !counters) {
         config_destroy(config);
         return fail(1, strerror(errno));
@@ -122,7 +97,7 @@ int main(int count, char **words) {
     }
     printf("listening on %s:%u\n", arguments.host, host_port(host));
     fflush(stdout);
-    await_stop(signals, arguments.alive);
+    await_stop(signals, (int)arguments.alive);
     rc = host_stop(host);
     config_destroy(config);
     munmap(counters, counters_size());

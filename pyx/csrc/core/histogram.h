@@ -54,4 +54,18 @@ static inline void histogram_record(struct histogram *histogram, uint64_t value)
     histogram->bucket[histogram_index(value)]++;
 }
 
+/* Adds all that `from` has counted. */
+static inline void histogram_merge(struct histogram *into, const struct histogram *from) {
+    if (!from->count)
+        return;
+    if (!into->count || from->min < into->min)
+        into->min = from->min;
+    if (from->max > into->max)
+        into->max = from->max;
+    into->count += from->count;
+    into->sum += from->sum;
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+        into->bucket[i] += from->bucket[i];
+}
+
 #endif

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static int set(int fd, int level, int option) {
@@ -59,13 +60,41 @@ int sock_accept_wait(int listener, int wake) {
     }
 }
 
-int sock_connect(const struct sockaddr_in *to) {
+/* The port is chosen by connect, so that one port can be used to several destinations. */
+static int set_source(int fd, in_addr_t from) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = from};
+    int rc = set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+    if (!rc && bind(fd, (struct sockaddr *)&address, sizeof(address)))
+        rc = -errno;
+    return rc;
+}
+
+int sock_connect(const struct sockaddr_in *to, in_addr_t from) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     set(fd, IPPROTO_TCP, TCP_NODELAY);
-    if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) && errno != EINPROGRESS) {
-        int rc = -errno;
+    int rc = from ? set_source(fd, from) : 0;
+    if (!rc && connect(fd, (const struct sockaddr *)to, sizeof(*to)) && errno != EINPROGRESS)
+        rc = -errno;
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int sock_connect_wait(const struct sockaddr_in *to, int64_t timeout_ns) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    struct timeval limit = {timeout_ns / 1000000000, timeout_ns % 1000000000 / 1000};
+    int rc = set(fd, IPPROTO_TCP, TCP_NODELAY);
+    if (!rc && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
+                setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+                connect(fd, (const struct sockaddr *)to, sizeof(*to))))
+        rc = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
+    if (rc) {
         close(fd);
         return rc;
     }

@@ -17,8 +17,13 @@ int sock_accept(int listener);
  * occurs. */
 int sock_accept_wait(int listener, int wake);
 
-/* Starts connecting a non-blocking socket. */
-int sock_connect(const struct sockaddr_in *to);
+/* Starts connecting a non-blocking socket, from a port that the system chooses of the local address `from`
+ * (network order), or of any when it is 0. */
+int sock_connect(const struct sockaddr_in *to, in_addr_t from);
+
+/* Connects a blocking socket, sleeping until it is done; connecting, and each later read and write, gives up
+ * after `timeout_ns` (-ETIMEDOUT here, EAGAIN in a read or write). */
+int sock_connect_wait(const struct sockaddr_in *to, int64_t timeout_ns);
 
 int sock_address(const char *host, uint16_t port, struct sockaddr_in *out);
 uint16_t sock_port(int fd);

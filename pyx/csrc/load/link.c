@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_SIZE = 16384, REQUEST_LIMIT = 8 << 20, REPLY_LIMIT = 16 << 20 };
+enum { REQUEST_LIMIT = 8 << 20, REPLY_LIMIT = 16 << 20 };
 
 int link_init(struct link *link, const struct service_ops *service, int epoll, void *owner) {
     *link = (struct link){.fd = -1, .epoll = epoll, .owner = owner};
@@ -26,11 +26,11 @@ void link_free(struct link *link) {
     buffer_free(&link->out);
 }
 
-int link_open(struct link *link, const struct load_env *env, void *service_client) {
-    int fd = sock_connect(&env->to);
+int link_open(struct link *link, const struct load_env *env, void *service_client, in_addr_t from) {
+    int fd = sock_connect(&env->to, from);
     if (fd < 0)
         return fd;
-    struct epoll_event event = {.events = EPOLLOUT, .data.ptr = link->owner};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link->owner};
     int rc = epoll_ctl(link->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
     if (!rc) {
         memset(link->session, 0, env->service->client_session_size);
@@ -41,32 +41,21 @@ int link_open(struct link *link, const struct load_env *env, void *service_clien
         return rc;
     }
     link->fd = fd;
-    link->writing = 1;
     return 0;
-}
-
-static int watch_writing(struct link *link, int writing) {
-    if (link->writing == writing)
-        return 0;
-    link->writing = writing;
-    struct epoll_event event = {.events = EPOLLIN | (writing ? EPOLLOUT : 0), .data.ptr = link->owner};
-    return epoll_ctl(link->epoll, EPOLL_CTL_MOD, link->fd, &event) ? -errno : 0;
 }
 
 int link_opened(struct link *link, const struct load_env *env, void *service_client) {
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error)
-        return -error;
-    if (env->service->client_address) {
+    if (!error && env->service->client_address) {
         struct sockaddr_in address = {0};
         length = sizeof(address);
         if (getsockname(link->fd, (struct sockaddr *)&address, &length))
             return -errno;
         env->service->client_address(service_client, link->session, &address);
     }
-    return watch_writing(link, 0);
+    return -error;
 }
 
 void link_close(struct link *link, const struct load_env *env, void *service_client) {
@@ -75,31 +64,35 @@ void link_close(struct link *link, const struct load_env *env, void *service_cli
         env->service->client_close(service_client, link->session);
     }
     link->fd = -1;
-    link->writing = 0;
-    buffer_consume(&link->in, buffer_length(&link->in));
-    buffer_consume(&link->out, buffer_length(&link->out));
+    buffer_free(&link->in);
+    buffer_free(&link->out);
 }
 
-int link_send(struct link *link) {
-    while (buffer_length(&link->out)) {
-        ssize_t sent =
-            send(link->fd, buffer_data(&link->out), buffer_length(&link->out), MSG_DONTWAIT | MSG_NOSIGNAL);
+/* Sends what the socket takes. */
+static int push(int fd, struct buffer *bytes) {
+    while (buffer_length(bytes)) {
+        ssize_t sent = send(fd, buffer_data(bytes), buffer_length(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN)
-            return watch_writing(link, 1);
+            return 0;
         if (sent < 0 && errno != EINTR)
             return -errno;
         if (sent > 0)
-            buffer_consume(&link->out, (size_t)sent);
+            buffer_consume(bytes, (size_t)sent);
     }
-    return watch_writing(link, 0);
+    return 0;
 }
 
-long link_receive(struct link *link) {
-    if (buffer_reserve(&link->in, READ_SIZE))
-        return -EPROTO;
-    ssize_t got = recv(link->fd, link->in.bytes + link->in.end, READ_SIZE, MSG_DONTWAIT);
-    if (got < 0)
-        return errno == EINTR ? -EAGAIN : -errno;
-    link->in.end += (size_t)got;
-    return got;
+int link_send(struct link *link, struct buffer *bytes) {
+    int rc = buffer_length(&link->out) ? 0 : push(link->fd, bytes);
+    if (!rc && buffer_length(bytes))
+        rc = buffer_put(&link->out, buffer_data(bytes), buffer_length(bytes));
+    buffer_consume(bytes, buffer_length(bytes));
+    return rc;
+}
+
+int link_flush(struct link *link) {
+    int rc = push(link->fd, &link->out);
+    if (!buffer_length(&link->out))
+        buffer_free(&link->out);
+    return rc;
 }

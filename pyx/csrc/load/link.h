@@ -1,5 +1,10 @@
-/* A load's end of one connection: the socket in the load's epoll set, its bytes, and its session of the
- * service's client side. One thread. Functions give 0 or a negated errno. */
+/* A load's end of one connection: the socket in the load's epoll set, and its session of the service's client
+ * side. One thread. Functions give 0 or a negated errno.
+ *
+ * epoll watches each socket edge-triggered for everything from the start, so that a request costs no call to
+ * epoll_ctl: who gets an event must read until less comes than was asked for, or until the end of the stream
+ * that the event announced. `in` and `out` hold bytes only while a reply is incomplete or the socket is full,
+ * so that thousands of connections cost little memory. */
 #ifndef KNEEPOINT_LINK_H
 #define KNEEPOINT_LINK_H
 
@@ -7,8 +12,7 @@
 #include "../core/load.h"
 
 struct link {
-    int fd;      /* -1 while there is no connection */
-    int writing; /* epoll watches for room to write, too */
+    int fd; /* -1 while there is no connection */
     int epoll;
     void *owner; /* what epoll reports */
     struct buffer in, out;
@@ -18,20 +22,20 @@ struct link {
 int link_init(struct link *link, const struct service_ops *service, int epoll, void *owner);
 void link_free(struct link *link);
 
-/* Begins to connect, with a fresh session; epoll reports room to write when it is done. */
-int link_open(struct link *link, const struct load_env *env, void *service_client);
+/* Begins to connect, with a fresh session, from a local address or 0; epoll reports room to write when it is
+ * done. */
+int link_open(struct link *link, const struct load_env *env, void *service_client, in_addr_t from);
 
-/* The outcome of connecting; the session then knows its own address, and epoll watches for input. */
+/* The outcome of connecting; the session then knows its own address. */
 int link_opened(struct link *link, const struct load_env *env, void *service_client);
 
 /* Closes the connection, if there is one, and forgets all bytes. */
 void link_close(struct link *link, const struct load_env *env, void *service_client);
 
-/* Sends what is in out; what the socket does not take is left, and epoll watches for room. */
-int link_send(struct link *link);
+/* Sends all bytes, and leaves the buffer empty; what the socket does not take is kept in out. */
+int link_send(struct link *link, struct buffer *bytes);
 
-/* Reads what is there into in: the number of bytes, 0 at the end of the stream, -EAGAIN when there is
- * nothing, -EPROTO when the peer sends without end. */
-long link_receive(struct link *link);
+/* Sends what was kept. */
+int link_flush(struct link *link);
 
 #endif

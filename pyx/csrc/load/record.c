@@ -52,10 +52,10 @@ void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
     }
 }
 
-/* ns that the calling thread has waited for a processor so far. */
-static int64_t run_queue_wait(void) {
+/* ns that a thread has waited for a processor so far. */
+static int64_t run_queue_wait(pid_t tid) {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)gettid());
+    snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)tid);
     FILE *file = fopen(path, "re");
     if (!file)
         return -1;
@@ -65,12 +65,38 @@ static int64_t run_queue_wait(void) {
     return got == 1 ? waited : -1;
 }
 
+/* How often a thread has gone to sleep by itself so far. */
+static uint64_t sleeps(pid_t tid) {
+    char path[64], line[128];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
+    FILE *file = fopen(path, "re");
+    unsigned long long count = 0;
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return count;
+}
+
 void load_edge_self(struct load_edge *edge) {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
     edge->load_cpu = clock_thread();
-    edge->load_wait = run_queue_wait();
+    edge->load_wait = run_queue_wait(gettid());
     edge->sleeps = (uint64_t)usage.ru_nvcsw;
+}
+
+/* A sum with an unknown part is unknown. */
+static void add_known(int64_t *sum, int64_t part) {
+    *sum = *sum < 0 || part < 0 ? -1 : *sum + part;
+}
+
+void load_edge_thread(struct load_edge *edge, pthread_t thread, pid_t tid) {
+    clockid_t clock;
+    add_known(&edge->load_cpu, pthread_getcpuclockid(thread, &clock) ? -1 : clock_read(clock));
+    add_known(&edge->load_wait, run_queue_wait(tid));
+    edge->sleeps += sleeps(tid);
 }
 
 void load_count_error(struct load_errors *errors, int rc) {
@@ -93,6 +119,9 @@ void load_count_error(struct load_errors *errors, int rc) {
         break;
     case -ETIMEDOUT:
         errors->timeout++;
+        break;
+    case -EOVERFLOW:
+        errors->overloaded++;
         break;
     default:
         errors->other++;

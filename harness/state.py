@@ -1,0 +1,122 @@
+"""What a sweep's store holds so far, judged: drift, cells, the load generator's certificate, and whether it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness import measuring, stopping
+from harness.cell import Cell, Replicate
+from harness.certificate import certificate
+from harness.drift import Drift, drift_of
+from harness.efficiency import efficiency, seconds_of
+from harness.plan import CELL, CONTROL, NULL, Plan
+from harness.store import Prediction, Store
+
+Rows = Sequence[tuple[int, Replicate]]
+Replicates = Mapping[str, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A sweep as far as it is measured.
+
+    Attributes
+    ----------
+    replicates : mapping of str to (mapping of str to sequence of (session, Replicate))
+        By kind of visit, then by cell.
+    blocks : int
+        Those begun, or planned if that is more: the blocks that each cell is to have a replicate in.
+    """
+
+    plan: Plan
+    blocks: int
+    replicates: Mapping[str, Replicates]
+    predictions: Mapping[str, Prediction]
+    drift: Drift
+    cells: Mapping[str, Cell]
+    certificate: Mapping[str, Any]
+    efficiency: Mapping[str, Any]
+    decision: stopping.Decision
+
+    def throughputs(self, kind: str, key: str) -> dict[int, float]:
+        """By block, 1/s, of the blocks that count."""
+        return {
+            replicate.block: measuring.throughput_of(replicate.record)
+            for session, replicate in self.replicates[kind].get(key, ())
+            if self.drift.keeps(session, replicate)
+        }
+
+
+def blocks_of(plan: Plan, done: Iterable[tuple[str, str, int]]) -> int:
+    """How many blocks there are to be so far: the planned ones, and the further ones that were begun."""
+    return max([plan.reps, *(block + 1 for _, _, block in done)])
+
+
+def read(store: Store) -> State:
+    """Reads and judges all that is stored.
+
+    Raises
+    ------
+    LookupError
+        When the store holds no plan.
+    """
+    plan = store.plan()
+    if plan is None:
+        raise LookupError("the store holds no plan")
+    replicates = {kind: store.replicates(kind) for kind in (CELL, CONTROL, NULL)}
+    every = [row for rows in replicates.values() for row in _flat(rows)]
+    nulls, blocks = _flat(replicates[NULL]), store.blocks()
+    drift = drift_of(blocks, {(s, r.block): measuring.throughput_of(r.record) for s, r in nulls})
+    sessions = store.sessions()
+    proof = certificate(
+        [replicate.record for replicate in _steady(nulls, drift)],
+        next(iter(replicates[NULL]), None),
+        sessions[-1]["provenance"].get("clock_cost") if sessions else None,
+    )
+    spent, block = _pace(plan, every)
+    level, _ = stopping.level_of(plan.reps, stopping.most_blocks(plan.reps, plan.budget, block))
+    predictions = store.predictions()
+    ceiling = proof["ceiling"]["value"] if proof["ceiling"] else None
+    cells = {}
+    for scenario in (planned.scenario for planned in plan.cells()):
+        rows, known = replicates[CELL].get(scenario.key, ()), predictions.get(scenario.key)
+        predicted = known.metrics if known else None
+        cell = measuring.cell_of(scenario, _steady(rows, drift), predicted, level, ceiling)
+        cells[scenario.key] = replace(cell, replicates=tuple(replicate for _, replicate in rows))
+    begun = {replicate.block for _, replicate in every}
+    evidence = stopping.Evidence(
+        rates={
+            key: [measuring.throughput_of(replicate.record) for replicate in _steady(rows, drift)]
+            for key, rows in replicates[CELL].items()
+            if key in cells and not cells[key].broken
+        },
+        blocks=max(begun, default=-1) + 1,
+        steady=len(begun - {block for _, block in drift.drifted}),
+        spent=spent,
+        block=block,
+    )
+    decision = stopping.decide(evidence, plan.reps, plan.precision, plan.budget)
+    every_block = max(plan.reps, evidence.blocks)
+    spared = efficiency(blocks, every)
+    return State(plan, every_block, replicates, predictions, drift, cells, proof, spared, decision)
+
+
+def _steady(rows: Rows, drift: Drift) -> list[Replicate]:
+    """The replicates of steady blocks; all where there are none."""
+    steady = [replicate for session, replicate in rows if drift.keeps(session, replicate)]
+    return steady or [replicate for _, replicate in rows]
+
+
+def _pace(plan: Plan, every: Rows) -> tuple[float, float]:
+    """Measuring time so far, and of one whole block, s."""
+    usual = plan.seconds(1)
+    known = [seconds_of(replicate.record) for _, replicate in every]
+    taken = [usual if seconds is None else seconds for seconds in known]
+    spent = sum(taken)
+    return spent, (spent / len(taken) if taken else usual) * len(plan.visits(0))
+
+
+def _flat(rows: Replicates) -> list[tuple[int, Replicate]]:
+    return [row for several in rows.values() for row in several]

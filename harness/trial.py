@@ -1,0 +1,105 @@
+"""One value that a search for a limit tries: its replicates, and which side of the limit they show it to be on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import measuring, stopping
+from harness.bracketing import BEYOND, UNDECIDED, WITHIN
+from harness.cell import Cell, Replicate
+from models import quantiles
+from models.metrics import Estimate, number
+from models.scenario import Scenario
+from models.wording import percent
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+FIGURES = (*QUANTILES, "mean")
+DELIVERED = 0.98  # share of the planned requests that must have been sent in the window
+PATIENCE = 3  # replicates at most over planned ones, for a value that cannot be told from the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A figure of the response time (p50, p90, p99 or mean) and its limit, s."""
+
+    figure: str
+    limit: float
+
+    def of(self, record: Mapping[str, Any]) -> float:
+        """The figure of one replicate, s; nan without a reply."""
+        merged = quantiles.merge(record["histograms"].values())
+        if self.figure == "mean":
+            return quantiles.mean(merged)
+        return quantiles.quantile(merged, QUANTILES[self.figure])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"figure": self.figure, "limit": self.limit}
+
+
+@dataclass(slots=True)
+class Trial:
+    """A value, its replicates so far, and the first failure to measure one."""
+
+    value: float
+    scenario: Scenario
+    replicates: list[Replicate] = field(default_factory=list)
+    failure: str = ""
+
+    def figure(self, criterion: Criterion) -> Estimate:
+        """The criterion's figure over the replicates; its level allows for looking after each of them."""
+        figures = [criterion.of(replicate.record) for replicate in self.replicates]
+        level = stopping.LEVELS[-1][1]
+        return quantiles.interval(figures, level) if figures else Estimate(math.nan)
+
+    def obstacles(self) -> list[str]:
+        """What puts the value beyond the limit whatever the response time was."""
+        records = [replicate.record for replicate in self.replicates]
+        found = [f"failed: {self.failure}"] if self.failure else []
+        errors = sum(sum(record["errors"].values()) for record in records)
+        if errors:
+            found.append(f"{errors} errors")
+        planned = sum(record.get("planned") or 0 for record in records)
+        sent = sum(record.get("sent") or 0 for record in records)
+        if planned and sent < DELIVERED * planned:
+            found.append(f"only {percent(sent / planned)} of the planned requests were sent in time")
+        silent = sum(not measuring.replies(record) for record in records)
+        if silent:
+            found.append(f"no replies in {silent} of {len(records)} runs")
+        return found
+
+    def verdict(self, criterion: Criterion) -> str:
+        """Within the limit, beyond it, or not to be told from it by these replicates."""
+        if self.obstacles():
+            return BEYOND
+        figure = self.figure(criterion)
+        if figure.high <= criterion.limit:
+            return WITHIN
+        return BEYOND if figure.low > criterion.limit else UNDECIDED
+
+    def needs(self, criterion: Criterion, reps: int) -> bool:
+        """Whether another replicate is to be measured."""
+        if self.failure:
+            return False
+        count = len(self.replicates)
+        return count < reps or (count < PATIENCE * reps and self.verdict(criterion) == UNDECIDED)
+
+    def cell(self) -> Cell:
+        """The value as the cell of a sweep, judged."""
+        return measuring.cell_of(self.scenario, self.replicates)
+
+    def to_json(self, criterion: Criterion) -> dict[str, Any]:
+        figure, cell = self.figure(criterion), self.cell()
+        marks = [f"broken: {mark.check}" for mark in cell.broken]
+        marks += [finding.name.replace("_", " ") for finding in cell.findings]
+        return {
+            "value": self.value,
+            "replicates": len(self.replicates),
+            "figure": number(figure.value),
+            "low": number(figure.low),
+            "high": number(figure.high),
+            "verdict": self.verdict(criterion),
+            "findings": [*self.obstacles(), *marks],
+        }

@@ -323,7 +323,7 @@ def test_what_has_no_model_is_refused_in_one_line(
 
 
 def test_a_load_without_a_model_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="^open has no simulation model yet$"):
+    with pytest.raises(ScenarioError, match=r"^open has no simulation model yet$"):
         predict(Scenario.of("stock", "select", "open"), Costs(2, {}))
 
 

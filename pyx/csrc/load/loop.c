@@ -53,6 +53,7 @@ static void fail(struct loop *loop, struct client *client, int rc, int64_t now) 
         loop->connected--;
     loop_count_error(loop, rc, now);
     hang_up(loop, client);
+    buffer_consume(&loop->out, buffer_length(&loop->out));
     change(loop, client, CONNECTING, now);
     if (!client->timed)
         set_timer(loop, client, now + RETRY_NS);
@@ -154,7 +155,6 @@ static void digest(struct loop *loop, struct client *client, const char *bytes, 
         length -= used;
     }
     if (rc < 0) {
-        buffer_consume(&loop->out, buffer_length(&loop->out));
         fail(loop, client, rc, clock_now());
         return;
     }

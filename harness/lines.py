@@ -118,6 +118,9 @@ def system_of(settings: Mapping[str, Any]) -> str:
     server = settings.get("server")
     name = "file" if settings.get("file") else server if server in ("command", "target") else ""
     text = str(settings.get(name) or "")
+    if name == "command":  # the folders that its programme lies in tell nothing
+        first, _, rest = text.partition(" ")
+        text = f"{first.rpartition('/')[2]} {rest}".strip()
     if text:
         shown = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         return f"figures from {shown}" if name == "file" else shown

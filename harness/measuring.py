@@ -23,6 +23,17 @@ from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
 
 SPARE_DESCRIPTORS = 64
+OPEN = (
+    "planned",
+    "sent",
+    "backlog",
+    "backlog_peak",
+    "unfinished",
+    "unfinished_ns",
+    "in_system_ns",
+    "sojourn_ns",
+    "addresses",
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 _COUNTED = ("polls", "switches", "preemptions", "lock_waits", "spins", "steals", "steals_tried", "tasks")
 
@@ -201,11 +212,10 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What only some loads know: the generator's lateness, and an open load's arrivals and service times."""
-    plain = ("planned", "sent", "backlog", "backlog_peak", "addresses", "in_system_ns", "sojourn_ns")
-    found = {name: raw[name] for name in plain if raw.get(name) is not None}
-    if raw.get("lag"):
+    found = {name: raw[name] for name in OPEN if name in raw}
+    if "lag" in raw:
         found["lag"] = _sparse(raw["lag"])
-    if raw.get("service"):
+    if "service" in raw:
         found["service"] = {name: _sparse(histogram) for name, histogram in raw["service"].items()}
     return found
 

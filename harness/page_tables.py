@@ -40,11 +40,19 @@ def tables(lines: Sequence[Line]) -> Iterator[str]:
         columns = (*_COLUMNS, *(_OPEN if opened else ()), *_LAST)
         heads = [(line.variable, figure_style.UNITS.get(line.variable, "")), *columns]
         cells = "".join(head(name, unit) for name, unit in heads)
-        rows = "".join(_row(line, point, opened) for point in line.points)
+        shared = _shared(line)
+        rows = "".join(_row(line, point, opened, shared) for point in line.points)
         yield f'<div class="scroll" style="--line: {line.colour}"><table>'
         yield f'<caption><span class="dot"></span>{html.escape(line.label)}</caption>'
         yield f'<thead><tr>{cells}<th scope="col" class="words">marks and findings</th></tr></thead>'
         yield f"<tbody>{rows}</tbody></table></div>"
+        yield from (f'<p class="note">For all of these: {html.escape(text)}.</p>' for text in sorted(shared))
+
+
+def _shared(line: Line) -> frozenset[str]:
+    """Remarks that every value has, such as why nothing is predicted: they are said once, below the table."""
+    remarks = [frozenset(line.remarks.get(point.x, ())) for point in line.points]
+    return frozenset.intersection(*remarks) if len(remarks) > 1 else frozenset()
 
 
 def error(point: Point) -> float:
@@ -54,7 +62,7 @@ def error(point: Point) -> float:
     return point.predicted.throughput.value / point.measured.throughput.value - 1
 
 
-def _row(line: Line, point: Point, opened: bool) -> str:
+def _row(line: Line, point: Point, opened: bool, shared: frozenset[str]) -> str:
     """One value of the variable; figures that are not known are dashes."""
     measured, predicted = point.measured or _NOTHING, point.predicted or _NOTHING
     half = (measured.throughput.high - measured.throughput.low) / 2
@@ -74,7 +82,7 @@ def _row(line: Line, point: Point, opened: bool) -> str:
     kinds += ["member"] if point.x in line.peak.members else []
     kinds += ["best"] if point.x == line.peak.value else []
     words = [_hinted(f"broken: {mark_text(mark)}", mark) for mark in point.broken]
-    words += [html.escape(remark) for remark in line.remarks.get(point.x, ())]
+    words += [html.escape(remark) for remark in line.remarks.get(point.x, ()) if remark not in shared]
     words += [_hinted(finding(found.name, found.value, found.unit), found) for found in point.findings]
     texts = [figure(point.x, 6), *(figure(value, digits, padded=True) for value, digits in figures)]
     cells = "".join(f"<td>{text}</td>" for text in texts)

@@ -57,7 +57,11 @@ def _series(
         "CPU",
         "marks and findings",
     )
-    yield from lines([_row(cell, opened) for cell in cells], heads, words=1)
+    refusals = {cell.get("refusal") if not cell["predicted"] else None for cell in cells}
+    shared = refusals.pop() if len(refusals) == 1 and len(cells) > 1 else None
+    yield from lines([_row(cell, opened, shared) for cell in cells], heads, words=1)
+    if shared:
+        yield _filled(f"not predicted: {shared}")
     errors = [abs(cell["error"]["throughput"]) for cell in cells if _scored(cell)]
     if errors:
         typical, worst = percent(median(errors)), percent(max(errors))
@@ -101,7 +105,7 @@ def _scored(cell: Mapping[str, Any]) -> bool:
     return bool(cell["error"] and not cell["broken"] and cell["error"]["throughput"] is not None)
 
 
-def _row(cell: Mapping[str, Any], opened: bool) -> Row:
+def _row(cell: Mapping[str, Any], opened: bool, shared: str | None) -> Row:
     measured, predicted, error = cell["measured"], cell["predicted"], cell["error"]
     response: Mapping[str, Any] = measured["response"] if measured else {"mean": {"value": None}, "p99": None}
     return (
@@ -114,7 +118,7 @@ def _row(cell: Mapping[str, Any], opened: bool) -> Row:
         _number(response["p99"], 3, 1e3),
         *(_open_figures(measured) if opened else ()),
         _share(measured and measured["utilisation"].get("cpu")),
-        "; ".join(_marks(cell)),
+        "; ".join(_marks(cell, shared)),
     )
 
 
@@ -124,14 +128,15 @@ def _open_figures(measured: Mapping[str, Any] | None) -> Row:
     return (_number(service.get("p99"), 3, 1e3), _number(counters.get("backlog"), 3))
 
 
-def _marks(cell: Mapping[str, Any]) -> Iterator[str]:
+def _marks(cell: Mapping[str, Any], shared: str | None = None) -> Iterator[str]:
+    """Everything that is to say of a cell but why it is not predicted, where that is `shared` by all."""
     for mark in map(Mark.from_json, cell["broken"]):
         yield f"BROKEN {mark_text(mark)}"
     if cell.get("failures"):
         yield f"FAILED {len(cell['failures'])}×: {cell['failures'][-1]['message']}"
     for found in map(Finding.from_json, cell["findings"]):
         yield f"{named(found.name)} {amount(found.value, found.unit)}"
-    if cell.get("refusal") and not cell["predicted"]:
+    if cell.get("refusal") and not cell["predicted"] and cell["refusal"] != shared:
         yield f"not predicted: {cell['refusal']}"
 
 

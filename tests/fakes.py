@@ -125,12 +125,14 @@ class Fake:
     fail: Callable[[Scenario, int], str | None] = lambda scenario, block: None
     before: Callable[[Scenario, int], None] = lambda scenario, block: None
     asked: list[tuple[str, int]] = field(default_factory=list)
+    sampled: dict[str, float | None] = field(default_factory=dict)
 
     def __call__(
         self, scenario: Scenario, *, window: float, warmup: float, block: int = 0, sample: float | None = None
     ) -> Replicate:
         self.before(scenario, block)
         self.asked.append((scenario.key, block))
+        self.sampled[scenario.key] = sample
         message = self.fail(scenario, block)
         if message:
             raise MeasureError(message)

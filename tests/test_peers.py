@@ -13,6 +13,7 @@ import pytest
 from sweeps import Sweep
 
 from harness import contact, measuring, subjects
+from harness.errors import MeasureError
 from harness.store import open_store
 from models.scenario import Scenario
 from pyx import registry
@@ -127,10 +128,13 @@ def test_redis_answers_a_ping(redis, clients):
     check(measuring.measure(scenario, reps=1, window=0.3, warmup=0.1), 1)
 
 
-def killed_and_resumed(path, command, kills, pause):
-    """Kills a sweep so many times at random moments; each time nothing lives on, and what was stored stays."""
-    words = ["--command", command, "--target", URL, "--no-report"]
-    sweep = Sweep(path, ["--var", "workers", "--values", "1,2", "--reps", "2", "--time", "0.3", *words])
+def killed_and_resumed(path, command, kills, reps):
+    """Kills a sweep so many times at random moments; each time nothing lives on, and what was stored stays.
+
+    `reps` is such that the sweep is not finished before the last kill.
+    """
+    words = ["--command", command, "--target", URL, "--no-report", "--reps", str(reps), "--time", "0.2"]
+    sweep = Sweep(path, ["--var", "workers", "--values", "1,2", *words])
     timing = random.Random(kills)
     try:
         kept = {}
@@ -139,7 +143,7 @@ def killed_and_resumed(path, command, kills, pause):
             deadline = time.monotonic() + 30
             while len(sweep.processes()) < 3 and time.monotonic() < deadline and process.poll() is None:
                 time.sleep(0.01)  # the sweep, a keeper, and a server of somebody's
-            time.sleep(timing.uniform(0, pause))
+            time.sleep(timing.uniform(0, 1))
             process.kill()
             _, errors = process.communicate()
             assert process.returncode == -signal.SIGKILL, errors
@@ -147,12 +151,12 @@ def killed_and_resumed(path, command, kills, pause):
             now = sweep.rows()
             assert now.items() >= kept.items()
             kept = now
-        output, errors = sweep.start("--resume", "--json").communicate(timeout=120)
+        output, errors = sweep.start("--resume", "--json").communicate(timeout=240)
         found = json.loads(output)
         assert found["sweep"]["complete"], errors
         with open_store(path) as store:
             plan = store.plan()
-        expected = {(v.kind, v.scenario.key, block) for block in range(2) for v in plan.visits(block)}
+        expected = {(v.kind, v.scenario.key, block) for block in range(reps) for v in plan.visits(block)}
         assert set(sweep.rows()) == expected and sweep.rows().items() >= kept.items()
         sweep.await_no_processes(10)
     finally:
@@ -161,14 +165,14 @@ def killed_and_resumed(path, command, kills, pause):
 
 
 def test_a_killed_sweep_leaves_no_nginx_and_goes_on(nginx, tmp_path):
-    found = killed_and_resumed(tmp_path / "s.sqlite", nginx, 2, 1.5)
+    found = killed_and_resumed(tmp_path / "s.sqlite", nginx, 2, 4)
     assert "cannot be seen from outside" in found["series"][0]["explanation"]["text"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["nginx", "gunicorn"])
-def test_ten_kills_leave_nothing_of_the_server(name, request, tmp_path):
-    killed_and_resumed(tmp_path / "s.sqlite", request.getfixturevalue(name), 10, 4)
+@pytest.mark.parametrize(("name", "reps"), [("nginx", 20), ("gunicorn", 6)])
+def test_ten_kills_leave_nothing_of_the_server(name, reps, request, tmp_path):
+    killed_and_resumed(tmp_path / "s.sqlite", request.getfixturevalue(name), 10, reps)
 
 
 @pytest.mark.long

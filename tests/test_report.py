@@ -463,7 +463,7 @@ def test_others_servers_are_called_by_what_starts_or_reaches_them() -> None:
     ours = {"service": "http", "server": "sbuf", "target": "", "command": ""}
     assert system_of(ours) == "http on sbuf"
     assert (
-        system_of({**ours, "server": "command", "command": "gunicorn -w {workers}"})
+        system_of({**ours, "server": "command", "command": "/opt/bin/gunicorn -w {workers}"})
         == "gunicorn -w {workers}"
     )
     assert system_of({**ours, "server": "target", "target": "127.0.0.1:80"}) == "127.0.0.1:80"
@@ -480,6 +480,15 @@ def test_what_nobody_measured_is_said_to_be_unknown_and_not_drawn_empty(light: N
     assert places == {"throughput-arrival_rate", "response-arrival_rate"}
     assert "nobody looked at the processor time" in page.words and "fresh server process" not in page.words
     assert "How much load can 10.0.0.1:80<b> take" in page.words
+
+
+def test_a_refusal_of_all_cells_is_said_once(light: None) -> None:
+    made = opened()
+    for cell in made["cells"]:
+        cell["refusal"] = "no model <of> it"
+    assert Page(report.page(made)).words.count("not predicted: no model <of> it") == 1
+    del made["cells"][0]["refusal"]
+    assert Page(report.page(made)).words.count("not predicted: no model <of> it") == 3
 
 
 def test_a_point_without_an_interval_has_no_bar() -> None:

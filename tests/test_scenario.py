@@ -47,7 +47,7 @@ def test_text_and_numbers_give_the_same_scenario():
         (("stok", "select"), "stok: no such service; did you mean stock?"),
         (("stock", "slect"), "slect: no such server; did you mean select?"),
         (("stock", "select", "close"), "close: no such load; did you mean closed?"),
-        (("stock", "zzz"), f"zzz: no such server; there are: {', '.join(sorted(registry.servers()))}"),
+        (("stock", "zzz"), f"zzz: no such server; there are: {', '.join(sorted(knobs.variants('server')))}"),
     ],
 )
 def test_unknown_parts_offer_the_nearest(names, line):

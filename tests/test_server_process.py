@@ -16,6 +16,7 @@ import wire
 
 from harness import measuring
 from harness.errors import MeasureError
+from harness.subjects import native
 from models.scenario import Scenario
 from pyx import registry
 from pyx.server import EXECUTABLE, Server, ServerError
@@ -103,7 +104,7 @@ def started(monkeypatch):
             super().__init__(*arguments, **named)
             servers.append(self)
 
-    monkeypatch.setattr(measuring, "Server", Recorded)
+    monkeypatch.setattr(native, "Server", Recorded)
     return servers
 
 

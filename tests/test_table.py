@@ -121,6 +121,16 @@ def test_what_is_unknown_is_a_dash() -> None:
     assert row_of(table.text(made), "2").split() == ["2", "200", "–", "–", "–", "–", "–", "–"]
 
 
+def test_a_refusal_of_all_cells_is_said_once() -> None:
+    made = sweep()
+    for cell in made["cells"]:
+        cell["refusal"] = "no model of it"
+    assert table.text(made).count("not predicted: no model of it") == 1
+    made["cells"][0]["refusal"] = "another reason"
+    assert "not predicted: another reason" in row_of(table.text(made), "1")
+    assert "not predicted: no model of it" in row_of(table.text(made), "2")
+
+
 @pytest.mark.parametrize("sampled", [False, True])
 def test_one_cell_shows_what_its_server_took_where_it_was_sampled(sampled: bool) -> None:
     record = fakes.record(SCENARIO, 1000, 1.0)

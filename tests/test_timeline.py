@@ -7,15 +7,17 @@ import math
 import random
 import sys
 import types
+from pathlib import Path
 
 import fakes
 import numpy as np
 import pytest
 from scipy.stats import binom, linregress
 
-from harness import footprint, measuring, timeline
+from harness import footprint, measuring, sweeping, timeline
 from harness.cell import Cell, Replicate
 from harness.lines import lines_of
+from harness.plan import null_scenario
 from harness.timeline import Timeline
 from harness.watching import watched
 from models.explain import analyse
@@ -173,6 +175,23 @@ def test_a_real_server_is_sampled_over_its_window() -> None:
     for replicate in cell.replicates:
         times = [row[0] for row in replicate.record["samples"]["rows"]]
         assert times[0] <= 0 and times[-1] >= replicate.record["window"] and times == sorted(times)
+
+
+def test_a_sweep_samples_all_but_the_null_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in = fakes.install(monkeypatch)
+    made = sweeping.sweep(
+        "workers",
+        values="1,2,3",
+        service="synthetic",
+        server="sbuf",
+        out=tmp_path / "a",
+        sample=0.05,
+        quick=True,
+        predict=False,
+    )
+    assert made["sweep"]["sample"] == 0.05
+    assert {stand_in.sampled[cell["key"]] for cell in made["cells"]} == {0.05}
+    assert stand_in.sampled[null_scenario(made["sweep"]["seed"]).key] is None
 
 
 # What one more of a variable costs

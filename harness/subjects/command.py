@@ -28,7 +28,7 @@ class Command:
     def __init__(self, scenario: Scenario, keeper: Keeper, name: str, host: str, port: int) -> None:
         self._keeper, self._name = keeper, name
         self.host, self.port = host, port
-        self.pid: int = keeper.pid
+        self.pid: int = keeper.tree  # with it go daemons that the command started beside its main process
         self.words = reaching.words(scenario, port)
 
     def alive(self) -> bool:

@@ -101,7 +101,9 @@ def test_a_running_nginx_is_found_as_a_whole(nginx):
             "http", "target", options={"target": f"http://localhost:{started.port}/", "clients": 4}
         )
         with subjects.open(target) as found:
-            assert _processes.ancestors(found.pid)[0] == -started.pid  # the keeper's: the master, not a worker
+            assert (
+                _processes.ancestors(found.pid)[0] == -started.pid
+            )  # the keeper's: the master, not a worker
         check(measuring.measure(target, reps=1, window=0.3, warmup=0.1), 3)
         assert started.alive()
 

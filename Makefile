@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup build sweep test long benchmark lint lock clean
+.PHONY: setup build sweep test long benchmark peers lint lock clean
 
 setup: build
 
@@ -35,6 +35,11 @@ long: setup
 
 benchmark: setup
 	$(BIN)/python -m pytest --benchmark
+
+# Servers and load tools that some tests and benchmarks use when they are there; needs Debian and root.
+peers:
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light redis-server wrk apache2-utils curl
 
 lint: setup
 	$(BIN)/python -m ruff check --fix .

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness import bracketing, provenance, sweeping
+from harness import bracketing, contact, outsiders, provenance, sweeping
 from harness import request as requests
 from harness.bracketing import UNDECIDED, Bracket, Range
 from harness.cell import Replicate
@@ -75,6 +75,7 @@ def search_for(
     """
     if criterion is None:
         raise HarnessError(f"no limit given; give one of {options()}, such as --p99 5ms", usage=True)
+    request = outsiders.settled(request)
     load = request.load or "open"
     if load not in VARIABLES:
         raise HarnessError(f"--load {load}: a limit is searched with {' or '.join(VARIABLES)}", usage=True)
@@ -87,7 +88,7 @@ def search_for(
     if twice:
         raise HarnessError(f"--set {twice}: given twice; a limit is searched for one scenario", usage=True)
     system = requests.parts(request.service, request.server, load, [*names, variable])
-    knob = requests.knob_table(*system, [*names, variable])[variable]
+    knob = requests.knob_table(*system, [*names, variable], request.options)[variable]
     ends = [float(bound) for bound in knob.allowed.split(":")]
     first = max(LOWEST[variable], ends[0]) if low is None else low
     last = ends[1] if high is None else high
@@ -98,8 +99,7 @@ def search_for(
     if within.high <= within.low:
         raise HarnessError(f"--high {last:g}: not over --low {first:g}", usage=True)
     asked = replace(request, load=load, variables=(variable,), values=(f"{within.low:.12g}",), budget=0.0)
-    # Each value is compared with the limit and not with other values: no control cell, and no further blocks.
-    return Search(variable, criterion, within, replace(requests.make(asked), control=None))
+    return Search(variable, criterion, within, requests.make(asked))
 
 
 def options() -> str:
@@ -125,6 +125,7 @@ def open_for(
             store.close()
             raise
     search = search_for(request, criterion, low, high)
+    search.plan = contact.planned(search.plan, request)
     store = create_store(path)
     try:
         _keep(store, search, {"stopped": ""})
@@ -167,7 +168,8 @@ def _keep(store: Store, search: Search, result: Mapping[str, Any]) -> None:
     values = tuple(
         int(value) if search.within.whole else value for value in sorted({search.within.low, *search.trials})
     )
-    search.plan = replace(search.plan, variables=((search.variable, values),))
+    # Each value is compared with the limit and not with other values: no control cell.
+    search.plan = replace(search.plan, variables=((search.variable, values),), control=None)
     store.set_meta("search", {**search.terms(), **result})
     store.set_plan(search.plan, uuid.uuid4().hex)
 

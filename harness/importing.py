@@ -58,8 +58,8 @@ def import_files(
                 store.add_replicate(visit, replicate.block, replicate)
         draft.replace(out)
     finally:
-        for left in out.parent.glob(f"{draft.name}*"):
-            left.unlink()
+        for suffix in ("", "-wal", "-shm"):
+            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
     return tool
 
 

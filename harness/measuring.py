@@ -212,10 +212,10 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What only some loads know: the generator's lateness, and an open load's arrivals and service times."""
-    found = {name: raw[name] for name in OPEN if name in raw}
-    if "lag" in raw:
+    found = {name: raw[name] for name in OPEN if raw.get(name) is not None}
+    if raw.get("lag"):
         found["lag"] = _sparse(raw["lag"])
-    if "service" in raw:
+    if raw.get("service"):
         found["service"] = {name: _sparse(histogram) for name, histogram in raw["service"].items()}
     return found
 

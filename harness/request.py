@@ -61,12 +61,12 @@ class Request:
     warmup: float | None = None
     seed: int | None = None
     quick: bool = False
-    precision: float | None = None
-    budget: float | None = None
-    sample: float | None = None
     target: str | None = None
     command: str | None = None
     protocol: str | None = None
+    precision: float | None = None
+    budget: float | None = None
+    sample: float | None = None
 
 
 def make(request: Request) -> Plan:

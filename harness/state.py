@@ -83,7 +83,9 @@ def read(store: Store) -> State:
     for scenario in (planned.scenario for planned in plan.cells()):
         rows, known = replicates[CELL].get(scenario.key, ()), predictions.get(scenario.key)
         predicted = known.metrics if known else None
-        cell = measuring.cell_of(scenario, _steady(rows, drift), predicted, level, ceiling)
+        used = _steady(rows, drift)
+        off = max((abs(drift.shifts.get((s, r.block), 0.0)) for s, r in rows if r in used), default=0.0)
+        cell = measuring.cell_of(scenario, used, predicted, level, ceiling, off)
         cells[scenario.key] = replace(cell, replicates=tuple(replicate for _, replicate in rows))
     begun = {replicate.block for _, replicate in every}
     evidence = stopping.Evidence(

@@ -147,12 +147,15 @@ cdef class Dialogue:
 
     cdef bint _ended(self):
         """Whether the server has closed the connection since the last reply; one may, when nothing is asked for long."""
+        self.peer.settimeout(0)
         try:
-            return not self.peer.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return not self.peer.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         except OSError:
             return True
+        finally:
+            self.peer.settimeout(self.timeout)
 
     cdef bytes _exchange(self):
         """All bytes of the reply."""

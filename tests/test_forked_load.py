@@ -242,32 +242,22 @@ def test_nothing_outlives_a_kill(victim):
         assert said.splitlines()[-1].endswith("LoadError: kneepoint-load was killed by signal 9")
 
 
-def test_any_load_can_run_in_a_process_of_its_own():
+@pytest.mark.parametrize(("name", "own"), [("closed", {"think": "0.001"}), ("open", {"arrival_rate": "500"})])
+def test_any_load_can_run_in_a_process_of_its_own(name, own):
     with Server("stock", "select") as running:
         before = wire.descriptors()
-        words = {"clients": "5", "think": "0.001"}
-        load = Load(
-            "closed",
-            "stock",
-            words,
-            running.host,
-            running.port,
-            1,
-            0.05,
-            0.2,
-            running.pid,
-            running.page,
-            isolate=True,
-        )
+        words = {"clients": "5", **own}
+        target = running.host, running.port
+        load = Load(name, "stock", words, *target, 1, 0.05, 0.2, running.pid, running.page, isolate=True)
         raw = load.run()
         del load
         assert wire.descriptors().keys() == before.keys()
         assert trials.answered(raw) == raw["client_count"].sum() > 0
-        roles = raw["end"]["roles"]["loop"]
-        assert roles["requests"] >= trials.answered(raw)
+        assert raw["end"]["roles"]["loop"]["requests"] >= trials.answered(raw)
     span = raw["planned_end"] - raw["planned_start"]
     assert span == pytest.approx(0.2e9, abs=1)
     assert sum(states(raw)) == pytest.approx(5 * span, rel=1e-3)
+    assert raw["lag"]["count"] > 0 and ("planned" in raw) == (name == "open")
 
 
 def test_the_seed_decides_what_is_asked():

@@ -219,7 +219,7 @@ def test_loads_account_for_all_their_time(built, logs, tmp_path):
     quiet(logs)
 
 
-@pytest.mark.parametrize("program", ["service_replies", "service_clients"])
+@pytest.mark.parametrize("program", ["service_replies", "service_clients", "protocol_clients"])
 def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     folder = tmp_path / "tables"
     folder.mkdir()

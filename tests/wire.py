@@ -33,6 +33,21 @@ def exact(request: bytes, reply: bytes) -> Exchange:
     return Exchange(request, re.compile(re.escape(reply)))
 
 
+def page(status: str, body: bytes, fields: bytes = b"", head: bool = False) -> re.Pattern[bytes]:
+    """An HTTP reply of ours, kept or closed."""
+    written = b"HTTP/1.1 " + status.encode() + b"\r\nServer: kneepoint\r\n" + fields
+    written += b"Content-Type: text/plain\r\nContent-Length: %d\r\nConnection: " % len(body)
+    return re.compile(
+        re.escape(written) + rb"(?:keep-alive|close)\r\n\r\n" + (b"" if head else re.escape(body))
+    )
+
+
+def echoed(text: bytes) -> re.Pattern[bytes]:
+    """The reply of the echo service."""
+    date = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    return re.compile(date + b" message : " + re.escape(text) + rb" port : \d+ address : 127\.0\.0\.1\n")
+
+
 def prime_request(numbers: list[int]) -> bytes:
     return struct.pack(f">I{len(numbers)}I", len(numbers), *numbers)
 
@@ -43,6 +58,8 @@ def prime_reply(numbers: list[int], primes: set[int]) -> bytes:
 
 _NUMBERS = [0, 1, 2, 3, 4, 25, 7919, 65537, 2147483647, 4294967291, 4294967295]
 _PRIMES = {2, 3, 7919, 65537, 2147483647, 4294967291}
+
+PAGE = b"The page that k\n"
 
 # Requests of each service with its default settings, in an order in which they may follow each other.
 EXCHANGES = {
@@ -59,10 +76,32 @@ EXCHANGES = {
         exact(prime_request([97] * 41), prime_reply([97] * 41, {97})),
     ],
     "synthetic": [exact(b"work\n", b"done 0\n")],
+    "echo": [
+        Exchange(b"hello, world\r\n", echoed(b"hello, world")),
+        Exchange(b"\n", echoed(b"")),
+        Exchange(b"\0\xff port : 1\n", echoed(b"\0\xff port : 1")),
+    ],
+    "http": [
+        Exchange(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", page("200 OK", PAGE)),
+        Exchange(b"HEAD /?q=1 HTTP/1.1\r\nHost: here\r\n\r\n", page("200 OK", PAGE, head=True)),
+        Exchange(b"\r\nGET http://here/ HTTP/1.1\nhOST:here\n\n", page("200 OK", PAGE)),
+        Exchange(b"GET /no HTTP/1.1\r\nHost: here\r\n\r\n", page("404 Not Found", b"404 Not Found\n")),
+        Exchange(
+            b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nGET /",
+            page("405 Method Not Allowed", b"405 Method Not Allowed\n", b"Allow: GET, HEAD\r\n"),
+        ),
+        Exchange(b"GET / HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n", page("200 OK", PAGE)),
+    ],
 }
 
 # The beginning of a request that never ends.
-UNFINISHED = {"stock": b"buy 3 1", "prime": prime_request([7] * 5)[:10], "synthetic": b"wor"}
+UNFINISHED = {
+    "stock": b"buy 3 1",
+    "prime": prime_request([7] * 5)[:10],
+    "synthetic": b"wor",
+    "echo": b"hello",
+    "http": b"GET / HTTP/1.1\r\nHost: he",
+}
 
 
 def connect(port: int) -> socket.socket:

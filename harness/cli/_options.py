@@ -45,26 +45,6 @@ EFFORT = _together(
     click.option("--time", "window", type=float, metavar="S", help="Seconds measured in each (default: 1)."),
     click.option("--warmup", type=float, metavar="S", help="Seconds of load before them (default: 0.15)."),
 )
-SAMPLE = click.option(
-    "--sample",
-    type=float,
-    metavar="S",
-    help="Look at the server's processes this often: CPU, memory, threads, switches over time (default: not).",
-)
-STOPPING = _together(
-    click.option(
-        "--precision",
-        type=float,
-        metavar="SHARE",
-        help="Half of the interval of throughput that is narrow enough, relative (default: 0.05).",
-    ),
-    click.option(
-        "--budget",
-        type=float,
-        metavar="S",
-        help="Measuring time within which further blocks must end (default: 1.3 times the planned blocks').",
-    ),
-)
 COLUMNS = _together(
     click.option("--n", metavar="NAME", help="Column of clients, or their number in every row."),
     click.option("--x", metavar="NAME", help="Column of throughput."),
@@ -86,6 +66,26 @@ OUTSIDE = _together(
     click.option("--allow-remote", is_flag=True, help="The target may lie off this machine's loopback."),
     click.option(
         "--ready-timeout", metavar="S", help="Time in which it must answer for the first time (default: 15)."
+    ),
+)
+SAMPLE = click.option(
+    "--sample",
+    type=float,
+    metavar="S",
+    help="Look at the server's processes this often: CPU, memory, threads, switches over time (default: not).",
+)
+STOPPING = _together(
+    click.option(
+        "--precision",
+        type=float,
+        metavar="SHARE",
+        help="Half of the interval of throughput that is narrow enough, relative (default: 0.05).",
+    ),
+    click.option(
+        "--budget",
+        type=float,
+        metavar="S",
+        help="Measuring time within which further blocks must end (default: 1.3 times the planned blocks').",
     ),
 )
 

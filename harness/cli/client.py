@@ -49,8 +49,9 @@ def command(
     Example:
       python -m harness client stock 127.0.0.1 7000 --set dialect=padded
     """
-    from harness.errors import HarnessError
     from pyx.dialogue import Dialogue
+
+    from harness.errors import HarnessError
 
     options = _options(service, settings)
     address = _address(host, allow_remote)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from harness.cli import INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, SYSTEM, print_json
+from harness.cli._options import AS_JSON, EFFORT, OUTSIDE, SYSTEM, outside_settings, print_json
 
 FIGURES = ("p50", "p90", "p99", "mean")
 
@@ -27,6 +27,7 @@ def _limits(function: Any) -> Any:
 @click.command("find-limit", short_help="Find the highest load within a response time.")
 @_limits
 @SYSTEM
+@OUTSIDE
 @click.option("--low", type=float, metavar="R", help="Where to begin (default: 100/s, or one client).")
 @click.option(
     "--high", type=float, metavar="R", help="Where to end at the latest (default: what the load allows)."
@@ -71,6 +72,7 @@ def command(
     if len(asked) > 1:
         raise HarnessError(f"--{asked[0][0]} and --{asked[1][0]}: one limit at a time", usage=True)
     criterion = Criterion(asked[0][0], durations.parse(asked[0][1], f"--{asked[0][0]}")) if asked else None
+    settings += outside_settings(given)
     request = requests.Request(options=requests.settings(settings), **given)
     store, search = finding_limit.open_for(request, criterion, low, high, out, resume)
     with store:

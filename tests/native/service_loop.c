@@ -1,5 +1,5 @@
-/* Every registered service against its own client, in memory: bytes cut anywhere, tasks in any order and in
- * several threads, garbage in between, for every combination of the service's choices.
+/* Every registered service that serves against its own client, in memory: bytes cut anywhere, tasks in any
+ * order and in several threads, garbage in between, for every combination of the service's choices.
  *
  *     service_loop [name=value ...]
  *
@@ -469,7 +469,7 @@ int main(int count, char **words) {
     const struct service_ops *ops;
     uint64_t exchanges = 0;
     for (size_t i = 0; (ops = registry_service_at(i)); i++)
-        if (!options.service || !strcmp(options.service, ops->name))
+        if (ops->create && (!options.service || !strcmp(options.service, ops->name)))
             exchanges += try_service(&options, ops);
     if (!exchanges)
         fail(NULL, "no such service");

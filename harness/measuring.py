@@ -215,7 +215,7 @@ def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: raw[name] for name in OPEN if name in raw}
     if "lag" in raw:
         found["lag"] = _sparse(raw["lag"])
-    if "service" in raw:
+    if raw.get("service"):
         found["service"] = {name: _sparse(histogram) for name, histogram in raw["service"].items()}
     return found
 

@@ -74,5 +74,6 @@ print(series["explanation"]["text"])
 
 # %% [markdown]
 # ## Answer
-# One thread of Python runs at a time. As long as nothing else is at its limit, the server's CPU time stays at one CPU however
-# many threads it has, and more clients only wait longer. No model of ours predicts it, as nobody described to us how it works.
+# One thread of Python runs at a time. As long as nothing else is at its limit, the server's CPU time stays at one CPU
+# however many threads it has, and more clients only wait longer. No model of ours predicts it, as nobody described to us
+# how it works.

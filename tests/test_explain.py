@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import explain
-from models.explain import limits, reasons
+from models.explain import limits, outside, reasons
 from models.explain.view import View, bill
 from models.metrics import Estimate, Finding, Mark, Metrics
 from models.series import Peak, Point
@@ -353,3 +354,40 @@ def test_figures_in_words() -> None:
     assert [seconds(x) for x in (31e-6, 4.2e-3, 1.5)] == ["31 µs", "4.2 ms", "1.5 s"]
     assert [percent(x) for x in (0.954, 0.0312, 0, 1)] == ["95 %", "3.1 %", "0 %", "100 %"]
     assert interval(2.61, math.inf) == "[2.61, no bound]"
+
+
+# Servers that are not ours
+
+
+def outsider(*points: Point) -> View:
+    return replace(view(*points), fixed={"server": "command"})
+
+
+FULL = {"cpu": 0.97, "server_cpu": 0.7, "load_cpu": 0.27, "load_thread": 0.54}
+
+
+def test_what_is_unseen_is_said_of_servers_that_are_not_ours_alone() -> None:
+    seen = point(2, use=FULL)
+    assert outside.UNSEEN[0](view(seen)) is None
+    text = said(outside.UNSEEN[0], outsider(seen))
+    assert "Its locks, queues and workers cannot be seen from outside" in text
+    text = said(outside.UNSEEN[0], outsider(point(2, use={"server_cpu": math.nan, "load_thread": 0.5})))
+    assert "Its CPU time, locks" in text
+
+
+def test_threads_that_wait_for_a_cpu_are_counted() -> None:
+    waiting = point(4, 1000, use=FULL, server_wait=0.0018, server_threads=5.0)
+    assert outside.queued(view(waiting), waiting) is None
+    found = outside.queued(outsider(waiting), waiting)
+    assert found and "1.8 of its 5 threads" in found.text and "other processes" not in found.text
+    idle = point(4, 1000, use=FULL | {"cpu": 0.3}, server_wait=0.0018, server_threads=5.0)
+    found = outside.queued(outsider(idle), idle)
+    assert found and "use only 30 % of all: other processes do" in found.text
+    calm = point(4, 1000, use=FULL, server_wait=0.0002, server_threads=5.0)
+    assert outside.queued(outsider(calm), calm) is None
+
+
+def test_one_cpu_of_a_server_that_is_not_ours_may_be_several_threads_that_take_turns() -> None:
+    full = point(8, use={"cpu": 0.7, "server_cpu": 0.495, "load_cpu": 0.2, "load_thread": 0.4})
+    assert "run one at a time" in said(limits.LIMIT[0], outsider(full))
+    assert "run one at a time" not in said(limits.LIMIT[0], view(full))

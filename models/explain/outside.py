@@ -7,9 +7,10 @@ import math
 from models.explain.reasons import Rule
 from models.explain.view import Said, View, count, throughput, use
 from models.series import Evidence, Point
-from models.wording import figure
+from models.wording import figure, percent
 
 QUEUED = 0.25  # threads of the server that wait for a CPU at a time, from which that is named
+ROOM = 0.75  # utilisation of all CPUs below which a wait for one is not of the server's own making
 # What only counters inside a server tell, with its unit.
 HIDDEN = (("wait for locks", "s/reply"), ("lengths of queues", "1"), ("busy share of workers", "of capacity"))
 
@@ -24,7 +25,12 @@ def queued(view: View, point: Point) -> Said | None:
     items = [view.evidence("threads of the server waiting for a CPU", point, waiting, "at a time")]
     if not math.isnan(threads):
         items.append(view.evidence("threads of the server", point, threads, "threads"))
-    text = f"getting a CPU (on average {figure(waiting, 2)}{of} threads of the server wait for one)"
+    used = use(point, "cpu")
+    others = ""
+    if used < ROOM:
+        others = f", though they and the load generator use only {percent(used)} of all: other processes do"
+        items.append(view.evidence("cpu", point, used, "of capacity"))
+    text = f"getting a CPU (on average {figure(waiting, 2)}{of} threads of the server wait for one{others})"
     return Said(text, tuple(items))
 
 

@@ -71,7 +71,7 @@ def test_what_is_not_said_is_chosen_to_suit(asked, service, server):
         (Request(("wrkers",), service="prime"), "did you mean workers"),
         (Request(("workers",), service="prme"), "did you mean prime"),
         (Request(("workers",), server="queue"), "did you mean queues"),
-        (Request(("workers",), load="opne"), "no such load"),
+        (Request(("workers",), load="bursts"), "no such load"),
         (Request(("workers",), service="stock", server="select"), "has no such knob (it belongs to"),
         (Request(("workers",), ("0:4",)), "outside 1:256"),
         (Request(("workers",), ("1", "2")), "--values given 2 times"),

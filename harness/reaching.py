@@ -130,11 +130,12 @@ def filled(scenario: Scenario, text: str, port: int) -> str:
 
 
 def words(scenario: Scenario, port: int) -> dict[str, str]:
-    """The service's knobs that a URL gave, with its placeholders replaced."""
+    """What the client's side is told: that the server is not ours, and a URL's knobs, their placeholders replaced."""
     options = dict(scenario.options)
-    if outside.place(str(options["target"])).path is None:
-        return {}
-    return {n: filled(scenario, str(options[n]), port) for n in outside.DERIVED if n in options}
+    told = {"outside": "yes"}
+    if outside.place(str(options["target"])).path is not None:
+        told |= {n: filled(scenario, str(options[n]), port) for n in outside.DERIVED if n in options}
+    return told
 
 
 def await_answer(scenario: Scenario, host: str, port: int, alive: Callable[[], bool]) -> bool:

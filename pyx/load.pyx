@@ -154,6 +154,9 @@ cdef class Load:
         self.settings.fill(self.ops.knobs)
         self.settings.fill(self.service.knobs)
         self.settings.fill(core.server_common_knobs)
+        if self.service.client_check != NULL and self.service.client_check(
+                self.settings.config, message, sizeof(message)):
+            raise ValueError(message.decode("utf-8", "replace"))
         env.config = self.settings.config
         env.service = self.service
         if core.sock_address(host.encode(), port, &env.to):

@@ -28,7 +28,9 @@ _KNOBS = [
 
 # As pyx.registry lists what is ours: what a result's service, server and load were, the file does not say.
 KINDS: Mapping[str, Mapping[str, Any]] = {
-    "service": {NAME: {"summary": "whatever another tool asked", "knobs": [], "operations": [], "serves": False}},
+    "service": {
+        NAME: {"summary": "whatever another tool asked", "knobs": [], "operations": [], "serves": False}
+    },
     "server": {
         NAME: {
             "summary": "results of another tool, as `import` stores them",

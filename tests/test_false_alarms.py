@@ -29,5 +29,7 @@ def test_two_measurements_of_the_same_are_called_different_as_often_as_the_level
                 rates[name].append(measuring.throughput_of(record))
         alarms += compare(rates["a"], rates["b"]).different
     low, high = binom.interval(0.99, PAIRS, LEVEL)
-    print(f"{alarms} of {PAIRS} pairs called different at the {LEVEL:.0%} level; 99 % interval {low:.0f} to {high:.0f}")
+    print(
+        f"{alarms} of {PAIRS} pairs called different at the {LEVEL:.0%} level; 99 % interval {low:.0f} to {high:.0f}"
+    )
     assert low <= alarms <= high

@@ -46,7 +46,12 @@ class Known:
         return f"M/M/{self.workers}//{self.clients} think {self.think * 1e3:g} ms"
 
     def scenario(self, seed: int) -> Scenario:
-        options = {"workers": self.workers, "demand": DEMAND, "demand_dist": self.dist, "demand_kind": "sleep"}
+        options = {
+            "workers": self.workers,
+            "demand": DEMAND,
+            "demand_dist": self.dist,
+            "demand_kind": "sleep",
+        }
         if self.load:
             rate = self.load * self.workers / DEMAND
             options |= {"clients": 300, "arrival_rate": rate, "arrivals": "poisson"}
@@ -89,9 +94,7 @@ def theory(point: Known, record: Mapping) -> tuple[float, float]:
     demand = worker["busy_ns"] * 1e-9 / worker["tasks"]
     if not point.load:
         think = record["think"] * 1e-9 / replies
-        found = closed_multiserver(
-            clients=point.clients, workers=point.workers, think=think, demand=demand
-        )
+        found = closed_multiserver(clients=point.clients, workers=point.workers, think=think, demand=demand)
         return found.throughput, found.response
     rate = record["planned"] / (record["window"] * 1e-9)
     if point.dist == "exponential":

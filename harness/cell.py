@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness import timeline
+from harness.watching import timeline
 from models.metrics import Finding, Mark, Metrics, number
 from models.scenario import Scenario
 

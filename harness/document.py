@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from harness import state, stopping
 from harness.cell import Cell
-from harness.comparing import compare
-from harness.drift import Drift
+from harness.deciding import state, stopping
+from harness.deciding.comparing import compare
+from harness.deciding.drift import Drift
+from harness.deciding.state import Replicates, State
 from harness.plan import CELL, CONTROL, NULL, Plan, PlannedCell
-from harness.state import Replicates, State
 from harness.store import Failure, Prediction, Store
 from models import quantiles
 from models.metrics import Estimate

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness import figure_style, traces
-from harness.figure_style import INK, PALE
-from harness.lines import Line, Source, lines_of
+from harness.showing import figure_style, traces
+from harness.showing.figure_style import INK, PALE
+from harness.showing.lines import Line, Source, lines_of
 from models.explain.view import bill
 from models.metrics import Metrics
 from models.series import Point

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from pyx.load import Load, LoadError
 
-from harness import audit, network, sampled, subjects, summaries, timeline
+from harness import subjects
 from harness.cell import Cell, Replicate
 from harness.errors import MeasureError
-from harness.watching import watched
+from harness.judging import audit, summaries
+from harness.watching import network, sampled, timeline
+from harness.watching.processes import watched
 from models import imported, quantiles
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
@@ -236,15 +238,16 @@ def cell_of(
     ceiling: float | None = None,
     drift: float = 0.0,
 ) -> Cell:
-    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.audit.
+    """Makes a cell of its replicates: metrics with intervals, and the judgement of harness.judging.audit.
 
     Parameters
     ----------
     level : float
-        Student level of the intervals: over 0.95 where the number of replicates depended on them (harness.stopping).
+        Student level of the intervals: over 0.95 where the number of replicates depended on them
+        (harness.deciding.stopping).
     ceiling, drift : float
         The most that the load generator was seen to do (1/s), and the worst shift of the machine's speed, as
-        `harness.audit.judge` takes them.
+        `harness.judging.audit.judge` takes them.
     """
     if not replicates:
         return Cell(scenario, predicted=predicted)

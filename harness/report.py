@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from harness import footprint, trust
-from harness.advice import advice
-from harness.lines import Line, lines_of, system_of
-from harness.page import PAGE, STYLE
-from harness.page_tables import error, flat, folded, legend, plain, tables
+from harness.showing import footprint, trust
+from harness.showing.advice import advice
+from harness.showing.lines import Line, lines_of, system_of
+from harness.showing.page import PAGE, STYLE
+from harness.showing.page_tables import error, flat, folded, legend, plain, tables
 from models.wording import at, figure, interval, percent, rate, set_of
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _script(name: str, plot: Figure) -> str:
 
 def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
     """What the server's processes did over time and took over the variable; nothing where they were not sampled."""
-    from harness import time_figures
+    from harness.showing import time_figures
 
     sampled = [line for line in lines if line.samples]
     if not sampled:

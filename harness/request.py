@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from harness import outsiders, values
+from harness import values
 from harness.errors import HarnessError
+from harness.outside import outsiders
 from harness.plan import LOAD, SEED_KNOB, Plan
 from models import imported, knobs, outside
 from models.knobs import Knob, Value

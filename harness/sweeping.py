@@ -11,10 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from harness import contact
 from harness import request as requests
 from harness.cell import Replicate
 from harness.errors import HarnessError
+from harness.outside import contact
 from harness.plan import CELL, CONTROL, NULL, Plan, Visit
 from harness.progress import Progress, Silent
 from harness.request import Request
@@ -80,7 +80,8 @@ def sweep(
     HarnessError
         When the request is wrong, or the store cannot be used.
     """
-    from harness import auditing, document
+    from harness import document
+    from harness.judging import auditing
 
     wanted = request_for(variables, values, options, **request)
 
@@ -186,7 +187,7 @@ def execute(
 
 def missing(plan: Plan, done: set[tuple[str, str, int]]) -> dict[int, list[Visit]]:
     """What each block, planned or begun, still has to measure, in its order."""
-    from harness.state import blocks_of
+    from harness.deciding.state import blocks_of
 
     return {
         block: [visit for visit in plan.visits(block) if (visit.kind, visit.scenario.key, block) not in done]
@@ -242,7 +243,7 @@ def shares(progress: Progress, title: str) -> Callable[[str, float], None]:
 
 def _enough(store: Store) -> bool:
     """Whether no further block is to be measured; what is stored says so, so that a resumed sweep agrees."""
-    from harness import state
+    from harness.deciding import state
 
     return state.read(store).decision.reason is not None
 

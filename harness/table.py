@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from harness import trust
-from harness.advice import Advice, advice, mark_text
-from harness.lines import system_of
-from harness.timeline import UNITS, WORDS, Timeline
+from harness.showing import trust
+from harness.showing.advice import Advice, advice, mark_text
+from harness.showing.lines import system_of
+from harness.watching.timeline import UNITS, WORDS, Timeline
 from models.metrics import Finding, Mark
 from models.wording import amount, figure, interval, named, percent, set_of
 

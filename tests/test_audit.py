@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from pyx.load import bucket_of
 
-from harness import audit, auditing, marks, measuring
+from harness import measuring
 from harness.cell import Replicate
 from harness.cli import main
 from harness.importers import Hints
-from harness.marks import BROKEN, FINDING, TABLE
+from harness.judging import audit, auditing, marks
+from harness.judging.marks import BROKEN, FINDING, TABLE
 from harness.plan import CELL, Plan, Visit
 from harness.store import create_store, open_store
 from models.metrics import Finding, Mark

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from harness.comparing import compare
+from harness.deciding.comparing import compare
 
 
 def blocks(values):

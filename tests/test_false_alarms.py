@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from harness import measuring
-from harness.comparing import compare
+from harness.deciding.comparing import compare
 from models.scenario import Scenario
 
 PAIRS, BLOCKS, LEVEL = 200, 5, 0.05

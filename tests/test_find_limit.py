@@ -9,16 +9,17 @@ import fakes
 import pytest
 
 import harness
-from harness import document, durations, finding_limit, sweeping, table
-from harness.bracketing import BEYOND, UNDECIDED, WITHIN, Range, bracket, next_value
+from harness import document, durations, sweeping, table
 from harness.cell import Replicate
 from harness.cli import main
 from harness.errors import HarnessError
+from harness.limit import finding as finding_limit
+from harness.limit.bracketing import BEYOND, UNDECIDED, WITHIN, Range, bracket, next_value
+from harness.limit.trial import Criterion, Trial
 from harness.plan import NULL
 from harness.progress import Silent
 from harness.request import Request
 from harness.store import open_store
-from harness.trial import Criterion, Trial
 from models import knobs
 from models.scenario import Scenario
 

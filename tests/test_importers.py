@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import importers, measuring, summaries
+from harness import importers, measuring
 from harness.cli import main
 from harness.importers import FormatError, Hints
-from harness.marks import TABLE
+from harness.judging import summaries
+from harness.judging.marks import TABLE
 from harness.store import open_store
 
 DATA = Path(__file__).parent / "data" / "importers"

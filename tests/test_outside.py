@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 import wire
 
-from harness import calibrate, contact, measuring, outsiders, reaching, subjects, sweeping, table
+from harness import calibrate, measuring, subjects, sweeping, table
 from harness.cli import main
 from harness.errors import HarnessError, MeasureError
+from harness.outside import contact, outsiders, reaching
 from harness.request import Request
 from harness.subjects import _processes
 from models import outside

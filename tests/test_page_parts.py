@@ -9,8 +9,10 @@ import fakes
 import pytest
 from pages import Page, document, metrics
 
-from harness import figures, report, time_figures, timeline
-from harness.lines import lines_of, system_of
+from harness import figures, report
+from harness.showing import time_figures
+from harness.showing.lines import lines_of, system_of
+from harness.watching import timeline
 from models.explain import analyse
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario

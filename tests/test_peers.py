@@ -12,8 +12,9 @@ import time
 import pytest
 from sweeps import Sweep
 
-from harness import contact, measuring, subjects
+from harness import measuring, subjects
 from harness.errors import MeasureError
+from harness.outside import contact
 from harness.store import open_store
 from harness.subjects import _processes
 from models.scenario import Scenario

@@ -10,7 +10,7 @@ import pytest
 from pages import HOSTILE, WORKERS, Page, analysed, document, metrics
 
 from harness import figures, report
-from harness.lines import labels_of, lines_of
+from harness.showing.lines import labels_of, lines_of
 from models.explain import analyse
 from models.series import Point
 

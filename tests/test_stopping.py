@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness import stopping
-from harness.stopping import BLOCKS, BUDGET, INTERVAL, Evidence
+from harness.deciding import stopping
+from harness.deciding.stopping import BLOCKS, BUDGET, INTERVAL, Evidence
 from models import quantiles
 
 NARROW, WIDE = [100.0, 100.5, 99.5, 100.2, 99.8], [100.0, 120.0, 80.0, 110.0, 90.0]

@@ -12,7 +12,8 @@ import fakes
 import pytest
 
 import harness
-from harness import calibrate, document, drift, request, stopping, sweeping, table
+from harness import calibrate, document, request, sweeping, table
+from harness.deciding import drift, stopping
 from harness.errors import HarnessError
 from harness.plan import CELL, CONTROL, NULL, Plan
 from harness.progress import Silent

@@ -8,8 +8,9 @@ from typing import Any
 import fakes
 import pytest
 
-from harness import marks, measuring, table
+from harness import measuring, table
 from harness.cell import Cell, Replicate
+from harness.judging import marks
 from models.explain import analyse
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario

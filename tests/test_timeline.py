@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom, linregress
 
-from harness import footprint, measuring, sweeping, timeline
+from harness import measuring, sweeping
 from harness.cell import Cell, Replicate
-from harness.lines import lines_of
 from harness.plan import null_scenario
-from harness.timeline import Timeline
-from harness.watching import watched
+from harness.showing import footprint
+from harness.showing.lines import lines_of
+from harness.watching import timeline
+from harness.watching.processes import watched
+from harness.watching.timeline import Timeline
 from models.explain import analyse
 from models.scenario import Scenario
 from models.series import Point

@@ -105,8 +105,9 @@ def outside_settings(given: dict[str, Any]) -> tuple[str, ...]:
 
 def scenario_of(settings: tuple[str, ...], seed: int | None = None, **system: str | None) -> Scenario:
     """The one scenario that the options name; `system` is service, server, load, target, command, protocol."""
-    from harness import outsiders, plan, request
+    from harness import plan, request
     from harness.errors import HarnessError
+    from harness.outside import outsiders
     from models.scenario import Scenario, ScenarioError
 
     asked = outsiders.settled(request.Request(options=request.settings(settings), **system))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from harness.cli import FAILED, OK
 from harness.cli._options import AS_JSON, COLUMNS, print_json
 
 if TYPE_CHECKING:
-    from harness.auditing import Audit
+    from harness.judging.auditing import Audit
     from models.metrics import Finding, Mark
 
 _WIDTH = 110
@@ -38,8 +38,8 @@ def command(
       python -m harness audit results/20260801-120000-workers.sqlite
       python -m harness audit figures.csv --r p50_ms --think 0.5
     """
-    from harness import auditing
     from harness.importers import Hints
+    from harness.judging import auditing
 
     found = auditing.audit(results, Hints(n, x, r, think))
     if as_json:
@@ -51,7 +51,8 @@ def command(
 
 def _text(found: Audit) -> Iterator[str]:
     """A table of the cells, what their marks mean, and the share of sound ones."""
-    from harness import marks, table
+    from harness import table
+    from harness.judging import marks
 
     rows = []
     seen: dict[str, None] = {}
@@ -94,7 +95,7 @@ def _amount(of: Mark | Finding, value: float) -> str:
 
 
 def _share(found: Audit) -> str:
-    from harness import marks
+    from harness.judging import marks
     from models.wording import percent
 
     share, count = found.sound_share, len(found.judged)

@@ -62,11 +62,12 @@ def command(
       python -m harness find-limit --p99 5ms --service stock --server sbuf --set workers=4
       python -m harness find-limit --mean 1ms --load closed --service prime --high 256
     """
-    from harness import durations, finding_limit
+    from harness import durations
     from harness import request as requests
     from harness.errors import HarnessError
+    from harness.limit import finding as finding_limit
+    from harness.limit.trial import Criterion
     from harness.progress import Reporting
-    from harness.trial import Criterion
 
     asked = [(name, text) for name in FIGURES if (text := given.pop(name)) is not None]
     if len(asked) > 1:

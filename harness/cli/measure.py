@@ -45,7 +45,8 @@ def command(
     check_effort(reps=reps, window=window, warmup=warmup, sample=sample)
     settings += outside_settings(system)
     scenario = scenario_of(settings, **system)
-    from harness import contact, measuring
+    from harness import measuring
+    from harness.outside import contact
     from harness.plan import REPS, WARMUP
     from harness.progress import Reporting
 

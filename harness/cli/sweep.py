@@ -112,7 +112,8 @@ def _say_chosen(store: Store, request: Request) -> None:
 
 def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:
     """Executes the store's plan, shows its result (json, text or None), and gives the exit code."""
-    from harness import auditing, document, sweeping
+    from harness import document, sweeping
+    from harness.judging import auditing
     from harness.progress import Reporting
 
     try:
@@ -171,7 +172,8 @@ def _judge(store: Store, outcome: Outcome) -> int:
 
 
 def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
-    from harness import predicting, stopping
+    from harness import predicting
+    from harness.deciding import stopping
 
     visits = sum(len(plan.visits(block)) for block in range(plan.reps))
     most = stopping.most_blocks(plan.reps, plan.budget, plan.seconds(visits) / plan.reps)

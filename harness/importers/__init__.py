@@ -58,7 +58,7 @@ class Row:
     series : str
         Text that tells this curve of the file from the others.
     summary : mapping
-        The figures, as harness.summaries has them.
+        The figures, as harness.judging.summaries has them.
     note : str
         How the figures were come by, where that is not plain.
     """

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from harness import reaching
 from harness.errors import MeasureError
+from harness.outside import reaching
 from models import outside
 from models.scenario import Scenario
 from pyx.keeper import Keeper, KeeperError

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import reaching
 from harness.errors import MeasureError
+from harness.outside import reaching
 from harness.subjects import _processes
 from models import outside
 from models.scenario import Scenario

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from harness import figure_style
-from harness.advice import mark_text
-from harness.figure_style import PALE, WIDE
-from harness.lines import Line
+from harness.showing import figure_style
+from harness.showing.advice import mark_text
+from harness.showing.figure_style import PALE, WIDE
+from harness.showing.lines import Line
 from models.metrics import Estimate, Metrics
 from models.series import Point
 from models.wording import at, figure, interval

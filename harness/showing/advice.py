@@ -18,7 +18,7 @@ class Advice:
     Attributes
     ----------
     name : str
-        As harness.marks lists it.
+        As harness.judging.marks lists it.
     broken : bool
         Whether it makes a cell broken; a finding does not.
     limit : float

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.lines import Line
-from harness.timeline import MIB
+from harness.showing.lines import Line
+from harness.watching.timeline import MIB
 from models.metrics import Estimate
 from models.quantiles import t_quantile
 from models.wording import figure, per, size

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness import figure_style
-from harness.advice import Advice, mark_text
-from harness.lines import Line
+from harness.showing import figure_style
+from harness.showing.advice import Advice, mark_text
+from harness.showing.lines import Line
 from models.metrics import Estimate, Finding, Mark, Metrics
 from models.series import Point
 from models.wording import figure, finding, named

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness import measuring, stopping
+from harness import measuring
 from harness.cell import Cell, Replicate
-from harness.certificate import certificate
-from harness.drift import Drift, drift_of
-from harness.efficiency import efficiency, seconds_of
+from harness.deciding import stopping
+from harness.deciding.certificate import certificate
+from harness.deciding.drift import Drift, drift_of
+from harness.deciding.efficiency import efficiency, seconds_of
 from harness.plan import CELL, CONTROL, NULL, Plan
 from harness.store import Prediction, Store
 

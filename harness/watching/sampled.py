@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import timeline
+from harness.watching import timeline
 
 _RATES = {"switches": "switches", "preemptions": "preemptions", "server_wait": "wait"}
 _LEVELS = {

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.lines import Line
+from harness.showing.lines import Line
 from models.wording import figure
 
 if TYPE_CHECKING:

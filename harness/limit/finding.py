@@ -14,16 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness import bracketing, contact, outsiders, provenance, sweeping
+from harness import provenance, sweeping
 from harness import request as requests
-from harness.bracketing import UNDECIDED, Bracket, Range
 from harness.cell import Replicate
 from harness.errors import HarnessError
+from harness.limit import bracketing
+from harness.limit.bracketing import UNDECIDED, Bracket, Range
+from harness.limit.trial import FIGURES, PATIENCE, Criterion, Trial
+from harness.outside import contact, outsiders
 from harness.plan import CELL, NULL, Plan, Visit, null_scenario
 from harness.progress import Progress
 from harness.request import Request
 from harness.store import Store, create_store, is_blank, open_store
-from harness.trial import FIGURES, PATIENCE, Criterion, Trial
 from models.knobs import text_of
 from models.scenario import Scenario, ScenarioError
 from models.wording import figure, percent, seconds

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from harness import reaching, subjects
+from harness import subjects
 from harness.errors import MeasureError
+from harness.outside import reaching
 from harness.plan import WINDOW, Plan
 from harness.request import Request
 from models.scenario import Scenario

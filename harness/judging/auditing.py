@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import document, importers, marks, summaries
+from harness import document, importers
 from harness.errors import HarnessError
 from harness.importers import Hints, Row
+from harness.judging import marks, summaries
 from harness.store import Store, open_store
 from harness.sweeping import label
 from models.metrics import Finding, Mark

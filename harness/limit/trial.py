@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness import measuring, stopping
-from harness.bracketing import BEYOND, UNDECIDED, WITHIN
+from harness import measuring
 from harness.cell import Cell, Replicate
+from harness.deciding import stopping
+from harness.limit.bracketing import BEYOND, UNDECIDED, WITHIN
 from models import quantiles
 from models.metrics import Estimate, number
 from models.scenario import Scenario

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import marks
+from harness.judging import marks
 from models import quantiles
 from models.metrics import Finding, Metrics
 from models.scenario import Scenario
@@ -17,7 +17,7 @@ Records = Sequence[Mapping[str, Any]]
 def findings(
     scenario: Scenario, records: Records, measured: Metrics, ceiling: float | None
 ) -> tuple[Finding, ...]:
-    """All findings of a cell's replicates; harness.audit.judge says what the parameters are."""
+    """All findings of a cell's replicates; harness.judging.audit.judge says what the parameters are."""
     use = {name: known(value) for name, value in measured.utilisation.items()}
     values = {
         "load_limited": max(use.get("load_thread", 0.0), _share_of(ceiling, scenario, measured)),

@@ -1,6 +1,6 @@
 """Judges a measured cell: marks that make it broken, and findings that it is there to show.
 
-What each means and from where on it is given stands in harness.marks; here are the values.
+What each means and from where on it is given stands in harness.judging.marks; here are the values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import findings, marks, summaries
+from harness.judging import findings, marks, summaries
 from models import quantiles
 from models.metrics import Finding, Mark, Metrics
 from models.scenario import Scenario

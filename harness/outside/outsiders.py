@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness import reaching
 from harness.errors import HarnessError
+from harness.outside import reaching
 from models import knobs, outside
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness import figure_style, footprint, traces
-from harness.figure_style import GRID, INK
-from harness.lines import Line
-from harness.timeline import Timeline
+from harness.showing import figure_style, footprint, traces
+from harness.showing.figure_style import GRID, INK
+from harness.showing.lines import Line
+from harness.watching.timeline import Timeline
 from models.wording import at
 
 if TYPE_CHECKING:

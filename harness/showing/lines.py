@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.timeline import Timeline
+from harness.watching.timeline import Timeline
 from models.knobs import Value
 from models.metrics import Finding, Mark, Metrics
 from models.series import Peak, Point, Series

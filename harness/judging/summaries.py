@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from harness import marks
+from harness.judging import marks
 from models import quantiles
 from models.metrics import Estimate, Mark, Metrics
 

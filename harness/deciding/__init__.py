@@ -1,0 +1,1 @@
+"""What a sweep's measurements come to while it runs and after: drift, comparisons, certificate, and whether it is enough."""

@@ -1,0 +1,1 @@
+"""What is watched while a server is measured: its processes over time, and the host's network."""

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import marks, measuring
+from harness import measuring
 from harness.cell import Cell
+from harness.judging import marks
 from models.scenario import Scenario
 
 FAULTY = Path(__file__).with_name("faulty.py")

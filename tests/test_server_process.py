@@ -143,6 +143,7 @@ def test_more_clients_than_descriptors_is_one_line():
         import resource
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
         from harness import measuring
+        from harness.errors import MeasureError
         from models.scenario import Scenario
         try:
             many = Scenario.of("stock", "sbuf", options={"clients": 200})

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
 
 from harness import measuring
+from harness.cell import Replicate
 from models.analytic.closed_multiserver import closed_multiserver
 from models.analytic.erlang import multiserver
 from models.quantiles import t_quantile
@@ -112,21 +113,37 @@ def narrow(ratios: Mapping[str, list[float]]) -> bool:
     return all(half_width(ratios[name]) <= margin / 3 for name, margin in MARGINS.items())
 
 
+def disturbed(point: Known, replicate: Replicate) -> bool:
+    """Whether the audit says that others had the CPUs meanwhile: such a run is made again."""
+    cell = measuring.cell_of(point.scenario(1), [replicate])
+    return bool({mark.check for mark in cell.broken} & {"neighbours", "steal"})
+
+
+def runs(point: Known) -> Iterator[Mapping]:
+    """Records of undisturbed runs, each with its own seed."""
+    for seed in range(1, 2 * MOST):
+        replicate = measuring.measure_once(point.scenario(seed), window=point.window, warmup=0.5)
+        if not disturbed(point, replicate):
+            yield replicate.record
+
+
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
 def test_measures_what_theory_says(point):
     ratios: dict[str, list[float]] = {"throughput": [], "response": []}
     broken = []
-    while len(ratios["response"]) < FEWEST or (not narrow(ratios) and len(ratios["response"]) < MOST):
-        seed = len(ratios["response"]) + 1
-        record = measuring.measure_once(point.scenario(seed), window=point.window, warmup=0.5).record
+    for record in runs(point):
         throughput, response = theory(point, record)
         replies = measuring.replies(record)
         total = sum(histogram["sum"] for histogram in record["histograms"].values())
         ratios["throughput"].append(measuring.throughput_of(record) / throughput)
         ratios["response"].append(total * 1e-9 / replies / response)
         broken += [kind for kind, count in record["errors"].items() if count]
+        done = len(ratios["response"])
+        if done >= FEWEST and (narrow(ratios) or done == MOST):
+            break
+    assert len(ratios["response"]) >= FEWEST, "too few runs in which the machine was quiet"
     for name, found in ratios.items():
         print(
             f"{point.name}: {name} {statistics.mean(found) - 1:+.2%} of theory, "

@@ -49,9 +49,12 @@ def named(name: str) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A figure with its unit, a share as per cent: 98 % of capacity; 12 clients."""
-    if math.isnan(value):
-        return figure(value)
-    return f"{percent(value) if is_share(unit) else figure(value)} {unit}".strip()
+    return figure(value) if math.isnan(value) else f"{bare(value, unit)} {unit}".strip()
+
+
+def bare(value: float, unit: str) -> str:
+    """A figure without its unit; a share as per cent."""
+    return percent(value) if is_share(unit) else figure(value)
 
 
 def is_share(unit: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pyx.load import bucket_of
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.cell import Replicate
 from harness.cli import main
 from harness.importers import Hints
@@ -54,7 +54,7 @@ def histogram(value, count):
 
 def judged(scenario, *records, **known):
     """The names of all marks and findings of these replicates."""
-    measured = measuring.metrics_of(records)
+    measured = recorded.metrics_of(records)
     broken, findings = audit.judge(scenario, records, measured, **known)
     return {mark.check for mark in broken} | {finding.name for finding in findings}
 
@@ -304,7 +304,7 @@ def test_marks_and_findings_carry_figure_limit_and_words():
     spoilt = closed()
     lost_time(spoilt)
     busy_workers(spoilt)
-    broken, findings = audit.judge(SCENARIO, [spoilt], measuring.metrics_of([spoilt]))
+    broken, findings = audit.judge(SCENARIO, [spoilt], recorded.metrics_of([spoilt]))
     rule = TABLE["accounting"]
     assert broken == (Mark("accounting", pytest.approx(0.05), 0.01, rule.unit, rule.says, rule.todo),)
     assert [finding.name for finding in findings] == ["worker_limited"] and findings[0].limit == 0.95

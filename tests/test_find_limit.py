@@ -20,7 +20,6 @@ from harness.plan import NULL
 from harness.progress import Silent
 from harness.request import Request
 from harness.store import open_store
-from models import knobs
 from models.scenario import Scenario
 
 SYSTEM = {
@@ -320,7 +319,6 @@ def test_a_real_server_of_two_sleeping_workers_holds_five_clients_within_its_lim
     assert found["limit"]["low"] in (4, 5) and found["limit"]["high"] in (5, 6)
 
 
-@pytest.mark.skipif("open" not in knobs.variants("load"), reason="no open load is registered")
 def test_a_real_open_load_is_searched_by_its_rate(tmp_path):
     """One worker that sleeps 5 ms serves under 200 requests a second; well below that it answers in 5 ms and waiting."""
     options = (("demand", "0.005"), ("demand_kind", "sleep"), ("workers", "1"))

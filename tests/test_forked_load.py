@@ -14,7 +14,7 @@ import wire
 from pyx.load import Load, LoadError
 from test_load import Faulty, after_one, always, asked, cut_short, stall
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.measuring import MeasureError
 from models import predict
 from models.scenario import Scenario, ScenarioError
@@ -123,7 +123,7 @@ def test_a_scenario_of_it_is_measured_and_its_window_is_the_elapsed_time():
     found = measuring.measure_once(scenario, window=5.0, warmup=5.0).record
     assert sum(histogram["count"] for histogram in found["histograms"].values()) == 35
     assert found["window"] < 5e9
-    assert measuring.throughput_of(found) == pytest.approx(35 / (found["window"] * 1e-9))
+    assert recorded.throughput_of(found) == pytest.approx(35 / (found["window"] * 1e-9))
     if found["window"] < 0.2e9:
         assert found["neighbours"] is None, "idle time in ticks of 10 ms is no share of a shorter run"
 

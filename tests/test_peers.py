@@ -12,7 +12,7 @@ import time
 import pytest
 from sweeps import Sweep
 
-from harness import measuring, subjects
+from harness import measuring, recorded, subjects
 from harness.errors import MeasureError
 from harness.outside import contact
 from harness.store import open_store
@@ -74,7 +74,7 @@ def check(cell, processes):
     """Answered without an error, on so many processes of which CPU and switches are known; gives the record."""
     (replicate,) = cell.replicates
     record, found = replicate.record, cell.measured
-    assert measuring.replies(record) > 20 and not any(record["errors"].values()), record["errors"]
+    assert recorded.replies(record) > 20 and not any(record["errors"].values()), record["errors"]
     assert found.counters["server_processes"] == pytest.approx(processes, abs=0.5)
     assert 0 < found.utilisation["server_cpu"] < 1 and found.counters["switches"] > 0
     assert "worker" not in found.utilisation and "lock_wait" not in found.counters

@@ -8,7 +8,7 @@ from typing import Any
 import fakes
 import pytest
 
-from harness import measuring, table
+from harness import measuring, recorded, table
 from harness.cell import Cell, Replicate
 from harness.judging import marks
 from models.explain import analyse
@@ -157,9 +157,9 @@ def test_an_open_record_becomes_service_times_and_a_backlog() -> None:
         "backlog_peak": 40,
     }
     second = {**record, "backlog": [10, 30], "backlog_peak": 35}
-    found = measuring.metrics_of([record, second])
+    found = recorded.metrics_of([record, second])
     assert found.service_time is not None and found.service_time["mean"] == pytest.approx(
         found.response.value / 2
     )
     assert (found.counters["backlog"], found.counters["backlog_peak"]) == (20.0, 40)
-    assert measuring.metrics_of([fakes.record(SCENARIO, 1000, 1.0)]).service_time is None
+    assert recorded.metrics_of([fakes.record(SCENARIO, 1000, 1.0)]).service_time is None

@@ -9,9 +9,12 @@ from statistics import median
 from typing import Any
 
 from harness.cell import Replicate
+from harness.judging import marks
 from models.metrics import number
 
-DRIFT = 0.05  # relative shift of the yardstick from the sweep's median that marks a block
+DRIFT = marks.TABLE[
+    "drift"
+].limit  # relative shift of the yardstick from the sweep's median that marks a block
 # The null server's speed is that of system calls. On virtual machines it wanders by ±20 % within minutes while
 # the arithmetic yardstick stands still, and one window of it scatters by as much: a limit of 5 % would reject
 # every block, and with them the very scatter that the intervals are there to show. Beyond this limit the

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness import recorded
 from harness.judging import findings, marks, summaries
 from models import quantiles
 from models.metrics import Finding, Mark, Metrics
@@ -74,12 +75,12 @@ def _connecting(scenario: Scenario, records: Records, measured: Metrics) -> floa
 def _failures(scenario: Scenario, records: Records, measured: Metrics) -> float:
     failed = sum(sum(r["errors"].values()) for r in records)
     failed += sum(r.get("errors_outside", {}).get(kind, 0) for r in records for kind in _LOST)
-    answered = sum(h["count"] for r in records for h in r["histograms"].values())
+    answered = sum(map(recorded.replies, records))
     return float(failed / max(failed + answered, 1))
 
 
 def _silent(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    return float(sum(not any(h["count"] for h in r["histograms"].values()) for r in records))
+    return float(sum(not recorded.replies(record) for record in records))
 
 
 def _orders(scenario: Scenario, records: Records, measured: Metrics) -> float:

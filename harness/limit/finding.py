@@ -18,9 +18,9 @@ from harness import provenance, sweeping
 from harness import request as requests
 from harness.cell import Replicate
 from harness.errors import HarnessError
-from harness.limit import bracketing
+from harness.limit import FIGURES, bracketing
 from harness.limit.bracketing import UNDECIDED, Bracket, Range
-from harness.limit.trial import FIGURES, PATIENCE, Criterion, Trial
+from harness.limit.trial import PATIENCE, Criterion, Trial
 from harness.outside import contact, outsiders
 from harness.plan import CELL, NULL, Plan, Visit, null_scenario
 from harness.progress import Progress

@@ -4,12 +4,12 @@ import contextlib
 import re
 import shutil
 import subprocess
-import threading
 
 import pytest
 import trials
 import wire
 from pyx.load import Load
+from scripted import Scripted, replying
 
 from pyx import registry
 from pyx.server import Server
@@ -125,51 +125,11 @@ REPLIES = {
 }
 
 
-class Somebodys:
-    """A server of somebody's that sends one fixed reply, and closes after it unless it is kept."""
-
-    def __init__(self, reply, kept, cuts=1):
-        import socket
-
-        self.reply, self.kept, self.cuts, self.accepted = reply, kept, cuts, 0
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
-
-    def _serve(self, peer):
-        piece = -(-len(self.reply) // self.cuts)
-        try:
-            with peer:
-                peer.setsockopt(6, 1, 1)
-                while peer.recv(65536):
-                    for at in range(0, len(self.reply), piece):
-                        peer.sendall(self.reply[at : at + piece])
-                    if not self.kept:
-                        return
-        except OSError:
-            return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-
-
 @pytest.mark.parametrize("cuts", [1, 7])
 @pytest.mark.parametrize("framing", REPLIES)
 def test_replies_of_anybody_are_counted_in_every_framing(framing, cuts):
     kept = framing in ("length", "chunks")
-    with Somebodys(REPLIES[framing], kept, cuts) as server:
+    with Scripted(replying(REPLIES[framing], kept, cuts)) as server:
         raw = Load("closed", "http", {"clients": "3"}, "127.0.0.1", server.port, 1, 0.1, 0.4).run()
         errors = {name: raw["errors"][name] + raw["errors_outside"][name] for name in raw["errors"]}
         if framing == "cut":

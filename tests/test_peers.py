@@ -18,7 +18,6 @@ from harness.outside import contact
 from harness.store import open_store
 from harness.subjects import _processes
 from models.scenario import Scenario
-from pyx import registry
 
 CONFIGURATION = """
 pid nginx.pid;
@@ -61,8 +60,6 @@ def redis():
     """The command of a redis server that keeps nothing on disk."""
     if not shutil.which("redis-server"):
         pytest.skip("redis-server is not installed")
-    if "lines" not in registry.services():
-        pytest.skip("service lines is not there")
     return "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 
 

@@ -52,10 +52,9 @@ def command(
     from pyx.dialogue import Dialogue
 
     from harness.errors import HarnessError
-    from harness.outside import reaching
 
     options = _options(service, settings)
-    address = reaching.check_loopback(host, allow_remote)
+    address = _address(host, allow_remote)
     try:
         dialogue = Dialogue(service, options, address, port, timeout)
     except ValueError as error:
@@ -64,6 +63,23 @@ def command(
         return _converse(dialogue)
     finally:
         dialogue.close()
+
+
+def _address(host: str, allow_remote: bool) -> str:
+    import ipaddress
+    import socket
+
+    from harness.errors import HarnessError
+
+    try:
+        address = socket.gethostbyname(host)
+    except OSError as error:
+        raise HarnessError(f"{host}: no IPv4 address is known by that name ({error.strerror})") from error
+    if not allow_remote and not ipaddress.ip_address(address).is_loopback:
+        raise HarnessError(
+            f"{host}: not on this machine; with --allow-remote it is asked all the same", usage=True
+        )
+    return address
 
 
 def _options(service: str, settings: tuple[str, ...]) -> dict[str, str]:

@@ -40,7 +40,7 @@ def check_loopback(host: str, allowed: bool) -> str:
     if not allowed and not ipaddress.ip_address(found).is_loopback:
         shown = host if host == found else f"{host} ({found})"
         raise MeasureError(
-            f"{shown}: not on this machine's loopback; give --allow-remote if you may put that server under load",
+            f"target {shown}: not on this machine's loopback; give --allow-remote if you may put that server under load",
             True,
         )
     return found

@@ -33,6 +33,7 @@ from models.wording import figure, percent, seconds
 VARIABLES = {"open": "arrival_rate", "closed": "clients"}
 LOWEST = {"arrival_rate": 100.0, "clients": 1.0}
 USUAL_TRIALS = 14  # for the progress bar alone
+VAGUE = 1e4  # ratio of an interval's ends, of too few runs, from which it tells nothing and is not shown
 
 
 @dataclass(slots=True)
@@ -105,6 +106,7 @@ def search_for(
 
 
 def options() -> str:
+    """The options that give a limit, as a list in words."""
     return ", ".join(f"--{name}" for name in FIGURES)
 
 
@@ -332,7 +334,7 @@ def _row(trial: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{trial['value']:g}",
         "–" if trial["figure"] is None else seconds(trial["figure"]),
-        "–" if low is None else f"[{figure(low * 1e3)}, {figure(high * 1e3)}] ms",
+        "–" if low is None or high > VAGUE * low else f"[{figure(low * 1e3)}, {figure(high * 1e3)}] ms",
         str(trial["replicates"]),
         trial["verdict"],
         "; ".join(trial["findings"]),

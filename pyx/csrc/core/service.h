@@ -87,7 +87,8 @@ struct service_ops {
     int (*finish)(void *client, void *session);
 
     /* Asked after each complete reply. Nonzero: the peer announced with it that it ends the connection, which
-     * is no failure: the next request needs a new one. NULL: peers never do. */
+     * is no failure: the next request needs a new one. NULL: peers never do. Where it is not, they may also
+     * end a connection that is idle. */
     int (*ends)(void *client, void *session);
 
     /* Writes the request that a line typed by a person means, in the protocol's own words; answer then tells

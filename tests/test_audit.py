@@ -107,6 +107,11 @@ def service_above_response(record):
     record["service"]["work"] = histogram(2 * record["histograms"]["work"]["min"], RATE)
 
 
+def missing_in_all_buckets(record):
+    row = record["histograms"]["work"]
+    row["buckets"] = [[bucket, 1] for bucket, _ in row["buckets"]]
+
+
 def slows_down(record):
     record["bins"]["count"] = [600] * 10 + [400] * 10
 
@@ -228,6 +233,7 @@ FAULTS = [
     (silence, "no_replies", "closed"),
     (mean_above_maximum, "order_statistics", "closed"),
     (missing_in_buckets, "order_statistics", "closed"),
+    (missing_in_all_buckets, "order_statistics", "closed"),
     (service_above_response, "order_statistics", "open"),
     (slows_down, "stationarity", "both"),
     (climbs, "stationarity", "both"),
@@ -344,6 +350,32 @@ def test_a_steady_climb_is_seen_where_the_halves_alone_do_not_tell():
     assert audit._halves(bins) == 0 and audit._slope(bins) > TABLE["stationarity"].limit
 
 
+def wandering(generator, alike, sweeps, replicates=5, spread=0.3):
+    """Bins of steady servers whose speed wanders: each like the one before it."""
+    step = spread * math.sqrt(1 - alike**2)
+    level = generator.normal(0, spread, (sweeps, replicates))
+    bins = []
+    for _ in range(fakes.BINS):
+        bins.append(1000 * np.maximum(1 + level, 0))
+        level = alike * level + generator.normal(0, step, level.shape)
+    return np.stack(bins, axis=2)
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])
+def test_steady_replicates_whose_speed_wanders_are_seldom_called_otherwise(alike):
+    limit, sweeps = TABLE["stationarity"].limit, wandering(np.random.default_rng(1), alike, 500)
+    assert sum(max(audit._halves(bins), audit._slope(bins)) > limit for bins in sweeps) <= 0.1 * len(sweeps)
+
+
+@pytest.mark.parametrize(
+    "shape", [np.linspace(0, 0.3, 20), np.arange(20) // 16 * 0.5, -np.exp(-np.arange(20) / 4)]
+)
+def test_a_change_that_all_replicates_make_is_seen_though_their_speed_wanders(shape):
+    sweeps = wandering(np.random.default_rng(2), 0.5, 100, spread=0.05) * (1 + shape)
+    limit = TABLE["stationarity"].limit
+    assert sum(max(audit._halves(bins), audit._slope(bins)) > limit for bins in sweeps) >= 0.95 * len(sweeps)
+
+
 def test_requests_under_way_after_a_short_warmup_are_no_overload():
     record = opened()
     record["histograms"] = {
@@ -405,6 +437,25 @@ def test_the_audit_of_a_store_names_figure_limit_meaning_and_remedy(store, capsy
     found = json.loads(capsys.readouterr().out)
     assert found["source"] == "store" and found["sound_share"] == 0.5 and found["broken"] == 1
     assert found["cells"][1]["broken"][0]["check"] == "accounting" and found["cells"][0]["broken"] == []
+
+
+def test_a_store_from_before_a_knob_was_there_is_judged_and_not_measured_anew(store):
+    with sqlite3.connect(store) as raw:
+        for key, text in raw.execute("SELECT key, scenario FROM cells").fetchall():
+            scenario = json.loads(text)
+            del scenario["options"]["timeout"]
+            raw.execute(
+                "UPDATE cells SET key = ?, scenario = ? WHERE key = ?",
+                (f"old{key}", json.dumps(scenario), key),
+            )
+            raw.execute("UPDATE replicates SET key = ? WHERE key = ?", (f"old{key}", key))
+    assert [verdict.unjudged for verdict in auditing.audit(store, Hints()).verdicts] == [None, None]
+    with open_store(store, write=True) as writer:
+        writer.set_plan(PLAN, "id")
+        scenario = PLAN.cells()[0].scenario
+        assert writer.done() == {(CELL, cell.scenario.key, 0) for cell in PLAN.cells()}
+        writer.set_prediction(scenario, None, "too late")
+        assert writer.predictions() == {}
 
 
 def old_store(path):

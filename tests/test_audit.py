@@ -102,6 +102,11 @@ def service_above_response(record):
     record["service"]["work"] = histogram(2 * record["histograms"]["work"]["min"], RATE)
 
 
+def missing_in_all_buckets(record):
+    row = record["histograms"]["work"]
+    row["buckets"] = [[bucket, 1] for bucket, _ in row["buckets"]]
+
+
 def slows_down(record):
     record["bins"]["count"] = [600] * 10 + [400] * 10
 
@@ -223,6 +228,7 @@ FAULTS = [
     (silence, "no_replies", "closed"),
     (mean_above_maximum, "order_statistics", "closed"),
     (missing_in_buckets, "order_statistics", "closed"),
+    (missing_in_all_buckets, "order_statistics", "closed"),
     (service_above_response, "order_statistics", "open"),
     (slows_down, "stationarity", "both"),
     (climbs, "stationarity", "both"),
@@ -337,6 +343,32 @@ def test_a_steady_climb_is_seen_where_the_halves_alone_do_not_tell():
     climbs(record)
     bins = np.array([record["bins"]["count"]], dtype=float)
     assert audit._halves(bins) == 0 and audit._slope(bins) > TABLE["stationarity"].limit
+
+
+def wandering(generator, alike, sweeps, replicates=5, spread=0.3):
+    """Bins of steady servers whose speed wanders: each like the one before it."""
+    step = spread * math.sqrt(1 - alike**2)
+    level = generator.normal(0, spread, (sweeps, replicates))
+    bins = []
+    for _ in range(fakes.BINS):
+        bins.append(1000 * np.maximum(1 + level, 0))
+        level = alike * level + generator.normal(0, step, level.shape)
+    return np.stack(bins, axis=2)
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])
+def test_steady_replicates_whose_speed_wanders_are_seldom_called_otherwise(alike):
+    limit, sweeps = TABLE["stationarity"].limit, wandering(np.random.default_rng(1), alike, 500)
+    assert sum(max(audit._halves(bins), audit._slope(bins)) > limit for bins in sweeps) <= 0.1 * len(sweeps)
+
+
+@pytest.mark.parametrize(
+    "shape", [np.linspace(0, 0.3, 20), np.arange(20) // 16 * 0.5, -np.exp(-np.arange(20) / 4)]
+)
+def test_a_change_that_all_replicates_make_is_seen_though_their_speed_wanders(shape):
+    sweeps = wandering(np.random.default_rng(2), 0.5, 100, spread=0.05) * (1 + shape)
+    limit = TABLE["stationarity"].limit
+    assert sum(max(audit._halves(bins), audit._slope(bins)) > limit for bins in sweeps) >= 0.95 * len(sweeps)
 
 
 def test_requests_under_way_after_a_short_warmup_are_no_overload():

@@ -288,6 +288,17 @@ def test_a_null_server_at_half_its_speed_is_a_drift_and_one_that_wanders_is_not(
     assert "1 of 6 blocks (null server -5" in found["warnings"][0]
 
 
+def test_a_null_server_at_half_its_speed_marks_cells_when_its_block_must_be_kept(fake, out):
+    block = {"now": 0}
+    fake.before = lambda scenario, number: block.update(now=number)
+    fake.throughput = lambda scenario: (
+        10_000.0 / (2 if scenario.server == "select" and block["now"] == 2 else 1)
+    )
+    found = sweep(out, values="1,2", reps=3, budget=0.0, predict=False)
+    assert not found["sweep"]["noise"]["yardstick"]["left_out"]
+    assert [[mark["check"] for mark in cell["broken"]] for cell in found["cells"]] == [["drift"]] * 2
+
+
 def test_a_broken_cell_asks_for_no_further_blocks(fake, out, monkeypatch):
     fake.throughput = lambda scenario: 0.0 if scenario.get("workers") == 2 else fakes.usl(scenario)
     real = fakes.record

@@ -60,6 +60,25 @@ def test_the_audit_of_a_store_names_figure_limit_meaning_and_remedy(store, capsy
     assert found["cells"][1]["broken"][0]["check"] == "accounting" and found["cells"][0]["broken"] == []
 
 
+def test_a_store_from_before_a_knob_was_there_is_judged_and_not_measured_anew(store):
+    with sqlite3.connect(store) as raw:
+        for key, text in raw.execute("SELECT key, scenario FROM cells").fetchall():
+            scenario = json.loads(text)
+            del scenario["options"]["timeout"]
+            raw.execute(
+                "UPDATE cells SET key = ?, scenario = ? WHERE key = ?",
+                (f"old{key}", json.dumps(scenario), key),
+            )
+            raw.execute("UPDATE replicates SET key = ? WHERE key = ?", (f"old{key}", key))
+    assert [verdict.unjudged for verdict in auditing.audit(store, Hints()).verdicts] == [None, None]
+    with open_store(store, write=True) as writer:
+        writer.set_plan(PLAN, "id")
+        scenario = PLAN.cells()[0].scenario
+        assert writer.done() == {(CELL, cell.scenario.key, 0) for cell in PLAN.cells()}
+        writer.set_prediction(scenario, None, "too late")
+        assert writer.predictions() == {}
+
+
 def old_store(path):
     """The store as version 1 had it."""
     with sqlite3.connect(path) as raw:

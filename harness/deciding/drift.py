@@ -50,6 +50,12 @@ class Drift:
     def keeps(self, session: int, replicate: Replicate) -> bool:
         return not self.left_out or (session, replicate.block) not in self.drifted
 
+    def off(self, session: int, replicate: Replicate) -> float:
+        """Shift of the machine's speed while a replicate ran: the yardstick's, or a null server's beyond its limit."""
+        name = (session, replicate.block)
+        null = abs(self.null_shifts.get(name, 0.0))
+        return max(abs(self.shifts.get(name, 0.0)), null if null > NULL_DRIFT else 0.0)
+
     def shown(self, name: tuple[int, int]) -> str:
         """How far a drifted block was off: by the yardstick, or else by the null server."""
         shift = self.shifts[name]

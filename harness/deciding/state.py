@@ -85,7 +85,7 @@ def read(store: Store) -> State:
         rows, known = replicates[CELL].get(scenario.key, ()), predictions.get(scenario.key)
         predicted = known.metrics if known else None
         used = _steady(rows, drift)
-        off = max((abs(drift.shifts.get((s, r.block), 0.0)) for s, r in rows if r in used), default=0.0)
+        off = max((drift.off(s, r) for s, r in rows if r in used), default=0.0)
         cell = measuring.cell_of(scenario, used, predicted, level, ceiling, off)
         cells[scenario.key] = replace(cell, replicates=tuple(replicate for _, replicate in rows))
     begun = {replicate.block for _, replicate in every}

@@ -2,6 +2,7 @@
 
 import collections
 import math
+import os
 import resource
 import socket
 import threading
@@ -308,3 +309,14 @@ def test_clients_that_think_survive_a_server_that_closes():
         raw = run(server.port, clients=40, window=0.5, think=0.02)
     assert {name for name, count in raw["errors"].items() if count} <= {"closed", "reset"}
     assert trials.answered(raw) > 40
+
+
+@pytest.mark.parametrize("connection", ["keep", "per_request"])
+def test_no_connection_outlives_the_run(connection):
+    """A server that ends politely would wait for it, as gunicorn does for seconds."""
+    with Server("synthetic", "select", {"connection": connection}) as server:
+        options = {"clients": "12", "load_threads": "3", "connection": connection}
+        load = Load("closed", "synthetic", options, "127.0.0.1", server.port, 1, 0.0, 0.1)
+        before = set(os.listdir("/proc/self/fd"))
+        load.run()
+        assert set(os.listdir("/proc/self/fd")) == before

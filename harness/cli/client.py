@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import FAILED, OK
+from models.wording import printable
 
 if TYPE_CHECKING:
     from pyx.dialogue import Dialogue
@@ -51,10 +52,11 @@ def command(
     """
     from pyx.dialogue import Dialogue
 
+    from harness import reaching
     from harness.errors import HarnessError
 
     options = _options(service, settings)
-    address = _address(host, allow_remote)
+    address = reaching.check_loopback(host, allow_remote)
     try:
         dialogue = Dialogue(service, options, address, port, timeout)
     except ValueError as error:
@@ -63,23 +65,6 @@ def command(
         return _converse(dialogue)
     finally:
         dialogue.close()
-
-
-def _address(host: str, allow_remote: bool) -> str:
-    import ipaddress
-    import socket
-
-    from harness.errors import HarnessError
-
-    try:
-        address = socket.gethostbyname(host)
-    except OSError as error:
-        raise HarnessError(f"{host}: no IPv4 address is known by that name ({error.strerror})") from error
-    if not allow_remote and not ipaddress.ip_address(address).is_loopback:
-        raise HarnessError(
-            f"{host}: not on this machine; with --allow-remote it is asked all the same", usage=True
-        )
-    return address
 
 
 def _options(service: str, settings: tuple[str, ...]) -> dict[str, str]:
@@ -131,6 +116,4 @@ def _converse(dialogue: Dialogue) -> int:
 
 
 def _printable(text: str) -> str:
-    """What a server sends may steer a terminal: control characters are shown as one that does not."""
-    unified = text.replace("\r\n", "\n")
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in unified)
+    return printable(text.replace("\r\n", "\n"), kept="\n\t")

@@ -74,14 +74,15 @@ static void *work(void *argument) {
     member->tid = gettid();
     member->rc = loop_connect(loop);
     arrive(crew);
-    if (await_phase_after(crew, CONNECT) != GO)
-        return NULL;
-    member->rc = loop_run(loop, crew->begin, crew->start, crew->end);
-    /* Until then the caller reads this thread's accounts. */
-    await_phase_after(crew, GO);
-    if (!member->rc && crew->common.env.service->ledger)
-        loop_drain(loop);
-    loop_collect(loop);
+    if (await_phase_after(crew, CONNECT) == GO) {
+        member->rc = loop_run(loop, crew->begin, crew->start, crew->end);
+        /* Until then the caller reads this thread's accounts. */
+        await_phase_after(crew, GO);
+        if (!member->rc && crew->common.env.service->ledger)
+            loop_drain(loop);
+        loop_collect(loop);
+    }
+    loop_close(loop);
     return NULL;
 }
 

@@ -402,6 +402,11 @@ void loop_collect(struct loop *loop) {
     result->connecting_ns = loop->spent[CONNECTING];
 }
 
+void loop_close(struct loop *loop) {
+    for (size_t i = 0; i < loop->count; i++)
+        hang_up(loop, &loop->clients[i]);
+}
+
 static int prepare_clients(struct loop *loop) {
     const struct load_env *env = &loop->common->env;
     loop->clients = calloc(loop->count, sizeof(*loop->clients));

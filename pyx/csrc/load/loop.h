@@ -122,6 +122,9 @@ void loop_drain(struct loop *loop);
 /* Completes the loop's result. */
 void loop_collect(struct loop *loop);
 
+/* Closes every connection: a server that is ended politely may wait for those that are open. */
+void loop_close(struct loop *loop);
+
 /* For policies: the client sends its next request, which should have been sent at `due`; its response is
  * counted from `planned`, or from when it is sent if that is 0. */
 void loop_ask(struct loop *loop, struct client *client, int64_t due, int64_t planned);

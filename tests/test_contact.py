@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from harness import contact, measuring
+from harness import measuring
 from harness.errors import MeasureError
+from harness.outside import contact
 from models.scenario import Scenario
 
 HERE = "127.0.0.1:{port}"

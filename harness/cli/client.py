@@ -52,8 +52,8 @@ def command(
     """
     from pyx.dialogue import Dialogue
 
-    from harness import reaching
     from harness.errors import HarnessError
+    from harness.outside import reaching
 
     options = _options(service, settings)
     address = reaching.check_loopback(host, allow_remote)

@@ -88,12 +88,7 @@ def title(series: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
     """The system, and what tells this series from the others."""
     fixed = series["fixed"]
     other = {name for row in every for name in row["fixed"] if row["fixed"][name] != fixed.get(name)}
-    named_already = (
-        "service",
-        "server",
-        "file",
-        fixed.get("server"),
-    )  # command and target are servers' names too
+    named_already = ("service", "server", "file", "target" if fixed.get("server") == "target" else "")
     shown = {name: value for name, value in fixed.items() if name not in named_already}
     told = [f"{name}={value}" for name, value in shown.items() if name in other]
     told += [f"{name}={value}" for name, value in shown.items() if name not in other]

@@ -104,7 +104,7 @@ def test_a_foreign_server_is_named_by_its_command() -> None:
         "target": "http://127.0.0.1:{port}/",
     }
     shown = table.title({"fixed": fixed}, [{"fixed": fixed}])
-    assert shown == "gunicorn app, target=http://127.0.0.1:{port}/"
+    assert shown == "gunicorn, command=gunicorn app target=http://127.0.0.1:{port}/"
     assert table.title({"fixed": {"service": "http", "server": "sbuf"}}, []) == "http on sbuf"
 
 

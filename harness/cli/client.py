@@ -42,7 +42,7 @@ def command(
       prime      numbers
       echo       any text
       http       a path, or METHOD PATH
-      lines      a line
+      lines      a line; --set reply_lines=2 where replies have two
       synthetic  work
     The round trip stands behind each reply. The end of the input, or the line exit, ends it.
 

@@ -86,7 +86,9 @@ def _line_reply(scenario: Scenario, host: str, port: int) -> None:
         with closing(dialogue):
             text, _ = dialogue.ask(options["request"])
     except DialogueError as error:
-        raise MeasureError(f"request={options['request']}: {error}") from error
+        raise MeasureError(
+            f"request={options['request']}: {error} (reply_lines={options['reply_lines']})"
+        ) from error
     if not dialogue.right:
         raise MeasureError(
             f"request={options['request']} is answered {printable(text.rstrip())}, not as expect={options['expect']} says"

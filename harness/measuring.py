@@ -25,7 +25,7 @@ from models.metrics import Metrics
 from models.scenario import Scenario
 
 SPARE_DESCRIPTORS = 64
-OPEN = (
+_SOME = (  # what only some loads record
     "planned",
     "sent",
     "backlog",
@@ -213,7 +213,7 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open_record(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What only some loads know: the generator's lateness, and an open load's arrivals and service times."""
-    found = {name: raw[name] for name in OPEN if name in raw}
+    found = {name: raw[name] for name in _SOME if name in raw}
     if "lag" in raw:
         found["lag"] = _sparse(raw["lag"])
     if raw.get("service"):

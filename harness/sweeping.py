@@ -80,8 +80,7 @@ def sweep(
     HarnessError
         When the request is wrong, or the store cannot be used.
     """
-    from harness import document
-    from harness.judging import auditing
+    from harness import auditing, document
 
     wanted = request_for(variables, values, options, **request)
 

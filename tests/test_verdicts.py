@@ -6,10 +6,11 @@ import sqlite3
 import fakes
 import pytest
 
+from harness import auditing
 from harness.cell import Replicate
 from harness.cli import main
 from harness.importers import Hints
-from harness.judging import auditing, marks
+from harness.judging import marks
 from harness.judging.marks import BROKEN, TABLE
 from harness.plan import CELL, Plan, Visit
 from harness.store import create_store, open_store

@@ -14,7 +14,7 @@ from harness.cli import FAILED, OK
 from harness.cli._options import AS_JSON, COLUMNS, print_json
 
 if TYPE_CHECKING:
-    from harness.judging.auditing import Audit
+    from harness.auditing import Audit
 
 _WIDTH = 110
 _LISTED = 12  # cells that cannot be judged for one reason, above which they are counted and not listed
@@ -37,8 +37,8 @@ def command(
       python -m harness audit results/20260801-120000-workers.sqlite
       python -m harness audit figures.csv --r p50_ms --think 0.5
     """
+    from harness import auditing
     from harness.importers import Hints
-    from harness.judging import auditing
 
     found = auditing.audit(results, Hints(n, x, r, think))
     if as_json:

@@ -31,9 +31,8 @@ def command(
       python -m harness import wrk.txt
       python -m harness import locust_stats_history.csv --think 1 --out locust.sqlite
     """
-    from harness import document, importing, report, sweeping, table
+    from harness import auditing, document, importing, report, sweeping, table
     from harness.importers import Hints
-    from harness.judging import auditing
     from harness.request import Request
     from harness.store import open_store
 

@@ -107,8 +107,7 @@ def _say_chosen(store: Store, request: Request) -> None:
 
 def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:
     """Executes the store's plan, shows its result (json, text or None), and gives the exit code."""
-    from harness import document, sweeping
-    from harness.judging import auditing
+    from harness import auditing, document, sweeping
     from harness.progress import Reporting
 
     try:

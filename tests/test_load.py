@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyx.load import Load, LoadError, bucket_bounds, bucket_of
 from scripted import Scripted, after_one, agreeing, always, asked, cut_short, stall
+from trials import run
 
 from models import quantiles
 from pyx.server import Server
@@ -24,13 +25,6 @@ from pyx.server import Server
 FLOOR, WIDTH = bucket_bounds()
 LIMIT = 2**42
 DURATIONS = st.integers(0, LIMIT - 1) | st.integers(0, 5000) | st.integers(0, 41).map(lambda bits: 2**bits)
-
-
-def run(port, service="synthetic", seed=1, warmup=0.0, window=0.3, **options):
-    load = Load(
-        "closed", service, {k: str(v) for k, v in options.items()}, "127.0.0.1", port, seed, warmup, window
-    )
-    return load.run()
 
 
 @pytest.mark.parametrize(

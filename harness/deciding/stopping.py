@@ -139,7 +139,7 @@ def text(document: Mapping[str, Any], precision: float) -> str:
     blocks, steady, widest = document["blocks"], document["steady"], document["widest"]
     count = f"{blocks} block{'' if blocks == 1 else 's'}"
     shifted = "" if steady == blocks else f", {blocks - steady} of them while the machine's speed had shifted"
-    wide = "not known" if widest is None else f"±{widest:.1%}"
+    wide = "not known, as no cell is sound" if widest is None else f"±{widest:.1%}"
     why = {
         INTERVAL: f"every sound cell's interval of throughput is within ±{precision:.1%} (widest {wide})",
         BUDGET: f"the budget holds no further block; the widest interval of a sound cell is {wide}",

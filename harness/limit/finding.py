@@ -316,17 +316,23 @@ def text(result: Mapping[str, Any]) -> str:
     """The result as a sentence and a table."""
     from harness import table
 
-    name, limit, criterion = result["variable"], result["limit"], result["criterion"]
-    within = f"{criterion['figure']} stays within {seconds(criterion['limit'])}"
-    first = f"{within} up to {name}={limit['value']:g}"
-    if limit["high"] is not None:
-        (over,) = (trial for trial in result["trials"] if trial["value"] == limit["high"])
-        slow = over["figure"] is not None and over["figure"] > criterion["limit"]
-        why = f"{criterion['figure']} {seconds(over['figure'])}" if slow else over["findings"][0]
-        first += f", and no longer at {name}={limit['high']:g} ({why})"
     rows = [_row(trial) for trial in result["trials"]]
-    heads = (name, criterion["figure"], "interval", "runs", "verdict", "findings")
-    return "\n".join([first, result["stopped"], "", *table.lines(rows, heads, words=2)])
+    heads = (result["variable"], result["criterion"]["figure"], "interval", "runs", "verdict", "findings")
+    return "\n".join([sentence(result), result["stopped"], "", *table.lines(rows, heads, words=2)])
+
+
+def sentence(result: Mapping[str, Any]) -> str:
+    """The limit that was found, and what is wrong beyond it."""
+    name, limit, criterion = result["variable"], result["limit"], result["criterion"]
+    found = (
+        f"{criterion['figure']} stays within {seconds(criterion['limit'])} up to {name}={limit['value']:g}"
+    )
+    if limit["high"] is None:
+        return found
+    (over,) = (trial for trial in result["trials"] if trial["value"] == limit["high"])
+    slow = over["figure"] is not None and over["figure"] > criterion["limit"]
+    why = f"{criterion['figure']} {seconds(over['figure'])}" if slow else over["findings"][0]
+    return f"{found}, and no longer at {name}={limit['high']:g} ({why})"
 
 
 def _row(trial: Mapping[str, Any]) -> tuple[str, ...]:

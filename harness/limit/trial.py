@@ -29,9 +29,9 @@ class Criterion:
     figure: str
     limit: float
 
-    def of(self, record: Mapping[str, Any]) -> float:
-        """The figure of one replicate, s; nan without a reply."""
-        merged = quantiles.merge(record["histograms"].values())
+    def of(self, *records: Mapping[str, Any]) -> float:
+        """The figure of these replicates' replies together, s; nan without a reply."""
+        merged = quantiles.merge(h for record in records for h in record["histograms"].values())
         if self.figure == "mean":
             return quantiles.mean(merged)
         return quantiles.quantile(merged, QUANTILES[self.figure])
@@ -50,10 +50,17 @@ class Trial:
     failure: str = ""
 
     def figure(self, criterion: Criterion) -> Estimate:
-        """The criterion's figure over the replicates; its level allows for looking after each of them."""
-        figures = [criterion.of(replicate.record) for replicate in self.replicates]
-        level = stopping.LEVELS[-1][1]
-        return quantiles.interval(figures, level) if figures else Estimate(math.nan)
+        """The criterion's figure of all replies, with what the replicates' own ones scatter by about it.
+
+        Quantiles are of merged histograms: a mean of short runs' quantiles comes out low where queues are long.
+        The level of the interval allows for looking after each replicate.
+        """
+        records = [replicate.record for replicate in self.replicates]
+        figures = [figure for record in records if (figure := criterion.of(record)) > 0]
+        if not figures:
+            return Estimate(math.nan)
+        spread, whole = quantiles.interval(figures, stopping.LEVELS[-1][1]), criterion.of(*records)
+        return Estimate(whole, whole * spread.low / spread.value, whole * spread.high / spread.value)
 
     def obstacles(self) -> list[str]:
         """What puts the value beyond the limit whatever the response time was."""

@@ -71,8 +71,13 @@ def _stopping(now: State, search: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why no further block was measured; a search stops by a rule of its own."""
     found = now.decision.to_json()
     if search:
+        from harness.finding_limit import sentence
+
         stopped = search["stopped"]
-        return {**found, "rule": "search", "reason": stopped or None, "coverage": None, "says": stopped}
+        said = (
+            f"{sentence(search)}; {stopped}" if search.get("limit", {}).get("value") is not None else stopped
+        )
+        return {**found, "rule": "search", "reason": stopped or None, "coverage": None, "says": said}
     return {**found, "says": stopping.text(found, now.plan.precision)}
 
 

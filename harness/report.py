@@ -71,6 +71,7 @@ def page(document: Mapping[str, Any]) -> str:
     plots: dict[str, Figure] = {}
     body = "\n".join(
         [
+            *_commands(document),
             *_warnings(document["sweep"].get("warnings") or ()),
             *_answers(lines),
             *_figures(lines, plots),
@@ -117,6 +118,15 @@ def _what(document: Mapping[str, Any]) -> str:
         f"{len(cells)} configurations, {runs} runs{fresh}; {broken} of the configurations broken, "
         f"{predicted} predicted before they were measured. Sweep {document['sweep']['id']}."
     )
+
+
+def _commands(document: Mapping[str, Any]) -> Iterator[str]:
+    """What started the servers that are not ours, in full, and where they were asked."""
+    told = [cell["scenario"]["options"] for cell in document["cells"]]
+    for command, target in dict.fromkeys(
+        (row["command"], row["target"]) for row in told if row.get("command")
+    ):
+        yield f"<p>Started by <code>{html.escape(command)}</code> and asked at <code>{html.escape(target)}</code>.</p>"
 
 
 def _warnings(found: Sequence[str]) -> Iterator[str]:

@@ -78,16 +78,11 @@ def make(request: Request) -> Plan:
         raise HarnessError(
             "nothing to vary: give --var NAME, such as --var workers (python -m harness list)", usage=True
         )
-    if len(request.values) > len(request.variables):
-        raise HarnessError(
-            f"--values given {len(request.values)} times for {len(request.variables)} --var; give one each",
-            True,
-        )
     names = [*request.variables, *(name for name, _ in request.options)]
     _check_names(request.variables, {name for name, _ in request.options})
     service, server, load = parts(request.service, request.server, request.load, names)
     table = knob_table(service, server, load, names, request.options)
-    texts = dict(zip(request.variables, request.values, strict=False))
+    texts = _texts(request.variables, request.values)
     try:
         variables = tuple((name, values.parse(table[name], texts.get(name))) for name in request.variables)
     except values.ValuesError as error:
@@ -151,7 +146,7 @@ def extend(plan: Plan, request: Request) -> Plan:
         raise HarnessError(
             f"the store holds another sweep ({'; '.join(differ)}); give another --out", usage=True
         )
-    texts = dict(zip(request.variables, request.values, strict=False))
+    texts = _texts(request.variables or [name for name, _ in plan.variables], request.values)
     variables = []
     for name, points in plan.variables:
         try:
@@ -225,6 +220,15 @@ def settings(pairs: Iterable[str]) -> tuple[tuple[str, str], ...]:
             raise HarnessError(f"--set {word}: write it as name=value, such as --set workers=4", usage=True)
         found.append((name.strip(), value.strip()))
     return tuple(found)
+
+
+def _texts(variables: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """The values of each variable as text, where they were given."""
+    if len(given) > len(variables):
+        raise HarnessError(
+            f"--values given {len(given)} times for {len(variables)} --var; give one each", usage=True
+        )
+    return dict(zip(variables, given, strict=False))
 
 
 def _options(

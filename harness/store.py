@@ -12,8 +12,9 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,7 @@ from harness.store_file import (
     upgrade,
 )
 from models.metrics import Finding, Mark, Metrics
-from models.scenario import Scenario
+from models.scenario import Scenario, ScenarioError
 
 __all__ = ["SCHEMA_VERSION", "Store", "StoreError", "create_store", "is_blank", "open_store"]
 
@@ -87,6 +88,17 @@ class Store:
         self._db = connection
         self._lock = lock
         self.session = 0
+        connection.create_function("now", 1, lambda key: self._renamed.get(key, key), deterministic=True)
+
+    @cached_property
+    def _renamed(self) -> dict[str, str]:
+        """The present key of every cell that was stored before its parts had all the knobs that they have now."""
+        found = {}
+        for key, text in self._read("SELECT key, scenario FROM cells"):
+            with suppress(ScenarioError):  # of parts or knobs that are no more: nothing asks for it
+                if (present := Scenario.from_json(json.loads(text)).key) != key:
+                    found[key] = present
+        return found
 
     def close(self) -> None:
         """Closes the file, then frees the lock: closing any descriptor of a file drops SQLite's locks."""
@@ -115,7 +127,13 @@ class Store:
     def meta(self, name: str) -> Any:
         """A stored fact as JSON has it; None when it is not there."""
         rows = self._read("SELECT value FROM meta WHERE name = ?", name)
-        return json.loads(rows[0][0]) if rows else None
+        try:
+            return json.loads(rows[0][0]) if rows else None
+        except ValueError as error:
+            raise self._damaged(name, error) from error
+
+    def _damaged(self, name: str, error: Exception) -> StoreError:
+        return StoreError(f"{self.path}: {name} is damaged ({error}); measure into another --out")
 
     def set_meta(self, name: str, value: Any) -> None:
         """Stores a fact, in place of what was known under its name."""
@@ -125,7 +143,10 @@ class Store:
     def plan(self) -> Plan | None:
         """The sweep's plan; None when it was killed before that was stored."""
         document = self.meta("plan")
-        return None if document is None else Plan.from_json(document)
+        try:
+            return None if document is None else Plan.from_json(document)
+        except (KeyError, TypeError) as error:
+            raise self._damaged("plan", error) from error
 
     def set_plan(self, plan: Plan, sweep_id: str) -> None:
         """Stores the plan, all its cells, and the sweep's name if it has none."""
@@ -168,14 +189,14 @@ class Store:
         with self._transaction() as db:
             db.execute(
                 "UPDATE cells SET prediction = ?, refusal = ? WHERE key = ? AND prediction IS NULL "
-                "AND NOT EXISTS (SELECT 1 FROM replicates r WHERE r.key = cells.key AND r.record NOT NULL)",
+                "AND NOT EXISTS (SELECT 1 FROM replicates r WHERE now(r.key) = cells.key AND r.record NOT NULL)",
                 (text, refusal, scenario.key),
             )
 
     def predictions(self) -> dict[str, Prediction]:
         """By key, for every cell that a prediction was tried for."""
         rows = self._read(
-            "SELECT key, prediction, refusal FROM cells WHERE prediction NOT NULL OR refusal NOT NULL"
+            "SELECT now(key), prediction, refusal FROM cells WHERE prediction NOT NULL OR refusal NOT NULL"
         )
         return {
             key: Prediction(None if text is None else Metrics.from_json(json.loads(text)), refusal)
@@ -228,18 +249,18 @@ class Store:
     @staticmethod
     def _forget_failure(db: sqlite3.Connection, visit: Visit, block: int) -> None:
         db.execute(
-            "DELETE FROM replicates WHERE key = ? AND kind = ? AND block = ? AND record IS NULL",
+            "DELETE FROM replicates WHERE now(key) = ? AND kind = ? AND block = ? AND record IS NULL",
             (visit.scenario.key, visit.kind, block),
         )
 
     def done(self) -> set[tuple[str, str, int]]:
         """(kind, key, block) of everything that is measured."""
-        return set(self._read("SELECT kind, key, block FROM replicates WHERE record NOT NULL"))
+        return set(self._read("SELECT kind, now(key), block FROM replicates WHERE record NOT NULL"))
 
     def replicates(self, kind: str = CELL) -> dict[str, list[tuple[int, Replicate]]]:
         """Measured replicates by cell, each with its session, in the order of their blocks."""
         rows = self._read(
-            "SELECT key, session, id, started, block, record FROM replicates "
+            "SELECT now(key), session, id, started, block, record FROM replicates "
             "WHERE kind = ? AND record NOT NULL ORDER BY block",
             kind,
         )
@@ -248,16 +269,14 @@ class Store:
             try:
                 record = _unpacked(blob)
             except (zlib.error, ValueError) as error:
-                raise StoreError(
-                    f"{self.path}: replicate {name} is damaged ({error}); measure into another --out"
-                ) from error
+                raise self._damaged(f"replicate {name}", error) from error
             found.setdefault(key, []).append((session, Replicate(name, started, block, record)))
         return found
 
     def failures(self) -> list[Failure]:
         """What failed and was not made good since."""
         rows = self._read(
-            "SELECT kind, key, block, error FROM replicates WHERE error NOT NULL ORDER BY started"
+            "SELECT kind, now(key), block, error FROM replicates WHERE error NOT NULL ORDER BY started"
         )
         return [Failure(*row) for row in rows]
 
@@ -290,7 +309,7 @@ class Store:
         """By key, how each cell was judged last; nothing in a store from before verdicts were kept."""
         if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'verdicts'"):
             return {}
-        rows = self._read("SELECT key, judged, limits, marks, findings FROM verdicts")
+        rows = self._read("SELECT now(key), judged, limits, marks, findings FROM verdicts ORDER BY judged")
         return {
             key: Verdict(
                 judged,

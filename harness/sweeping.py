@@ -80,8 +80,7 @@ def sweep(
     HarnessError
         When the request is wrong, or the store cannot be used.
     """
-    from harness import document
-    from harness.judging import auditing
+    from harness import auditing, document
 
     wanted = request_for(variables, values, options, **request)
 
@@ -312,9 +311,9 @@ def measure_visit(store: Store, plan: Plan, visit: Visit, block: int, slot: int)
 
 def rate_of(replicate: Replicate) -> float:
     """Replies per second of a replicate."""
-    from harness import measuring
+    from harness import recorded
 
-    return measuring.throughput_of(replicate.record)
+    return recorded.throughput_of(replicate.record)
 
 
 def one_line(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from models.metrics import Finding, Mark
 from models.wording import amount, figure, interval, named, percent, set_of
 
 Row = Sequence[str]
+WIDTH = 100  # characters of a line
 
 
 def lines(rows: Sequence[Row], heads: Row, words: int = 0) -> Iterator[str]:
@@ -45,12 +46,12 @@ def _series(
 ) -> Iterator[str]:
     yield title(series, every)
     opened = any(cell["measured"] and cell["measured"].get("service") for cell in cells)
+    predicted = any(cell["predicted"] for cell in cells)
     heads = (
         series["variable"],
         "measured/s",
         "95 %",
-        "predicted/s",
-        "error",
+        *(("predicted/s", "error") if predicted else ()),
         "mean ms",
         "p99 ms",
         *(("p99 service ms", "backlog") if opened else ()),
@@ -59,7 +60,8 @@ def _series(
     )
     refusals = {cell.get("refusal") if not cell["predicted"] else None for cell in cells}
     shared = refusals.pop() if len(refusals) == 1 and len(cells) > 1 else None
-    yield from lines([_row(cell, opened, shared) for cell in cells], heads, words=1)
+    rows = [_row(cell, opened, predicted, shared) for cell in cells]
+    yield from _folded(rows, heads)
     if shared:
         yield _filled(f"not predicted: {shared}")
     errors = [abs(cell["error"]["throughput"]) for cell in cells if _scored(cell)]
@@ -88,12 +90,7 @@ def title(series: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
     """The system, and what tells this series from the others."""
     fixed = series["fixed"]
     other = {name for row in every for name in row["fixed"] if row["fixed"][name] != fixed.get(name)}
-    named_already = (
-        "service",
-        "server",
-        "file",
-        fixed.get("server"),
-    )  # command and target are servers' names too
+    named_already = ("service", "server", "file", "target" if fixed.get("server") == "target" else "")
     shown = {name: value for name, value in fixed.items() if name not in named_already}
     told = [f"{name}={value}" for name, value in shown.items() if name in other]
     told += [f"{name}={value}" for name, value in shown.items() if name not in other]
@@ -105,20 +102,36 @@ def _scored(cell: Mapping[str, Any]) -> bool:
     return bool(cell["error"] and not cell["broken"] and cell["error"]["throughput"] is not None)
 
 
-def _row(cell: Mapping[str, Any], opened: bool, shared: str | None) -> Row:
+def _folded(rows: Sequence[Row], heads: Row) -> Iterator[str]:
+    """The table; what is to say of a cell stands below its figures where a line has no room for it."""
+    top, *whole = lines(rows, heads, words=1)
+    _, *figures = lines([row[:-1] for row in rows], heads[:-1])
+    yield top
+    for line, short, row in zip(whole, figures, rows, strict=True):
+        yield line if len(line) <= WIDTH else f"{short}\n{_filled(row[-1], '    ', '      ')}"
+
+
+def _row(cell: Mapping[str, Any], opened: bool, predictable: bool, shared: str | None) -> Row:
     measured, predicted, error = cell["measured"], cell["predicted"], cell["error"]
     response: Mapping[str, Any] = measured["response"] if measured else {"mean": {"value": None}, "p99": None}
     return (
         _number(cell["value"], 6),
         _number(measured and measured["throughput"]["value"], 4),
         _half(measured),
-        _number(predicted and predicted["throughput"]["value"], 4),
-        _signed(error and error["throughput"]),
+        *(_forecast(predicted, error) if predictable else ()),
         _number(response["mean"]["value"], 3, 1e3),
         _number(response["p99"], 3, 1e3),
         *(_open_figures(measured) if opened else ()),
         _share(measured and measured["utilisation"].get("cpu")),
         "; ".join(_marks(cell, shared)),
+    )
+
+
+def _forecast(predicted: Mapping[str, Any] | None, error: Mapping[str, Any] | None) -> Row:
+    """Predicted throughput and how far it is off."""
+    return (
+        _number(predicted and predicted["throughput"]["value"], 4),
+        _signed(error and error["throughput"]),
     )
 
 
@@ -181,9 +194,9 @@ def _legend(found: Sequence[Advice]) -> Iterator[str]:
 
 
 def _filled(text: str, first: str = "", rest: str = "") -> str:
-    """The text in lines of at most 100 characters, none of which begins with a per cent sign."""
+    """The text in lines of at most `WIDTH` characters, none of which begins with a per cent sign."""
     whole = text.replace(" %", "\u00a0%")
-    lines = textwrap.fill(whole, 100, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = textwrap.fill(whole, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return lines.replace("\u00a0", " ")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
@@ -14,6 +15,7 @@ from models.knobs import Knob, Value
 PORT = "port"  # the placeholder that stands for a free port, chosen anew for each server process
 NATIVE = ("connection", "closer")  # knobs that the load has to know; the others say how to reach and start
 NO_MODEL = "no model: how this server arranges its work is not known"
+SHELLS = ("sh", "bash", "dash", "zsh")
 DERIVED = ("path", "host")  # knobs of a service that a URL says
 
 _COMMON: tuple[tuple[str, str, Value, str, str, str], ...] = (
@@ -122,6 +124,26 @@ def placeholders(text: str) -> tuple[str, ...]:
 def fill(text: str, values: Mapping[str, object]) -> str:
     """The text with its placeholders replaced and its doubled braces made single."""
     return text.format_map(values)
+
+
+def program(command: str) -> str:
+    """The name of the program that a command line runs, without its folders, shell or interpreter."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    while words and "=" in words[0]:  # NAME=VALUE before a command, in a shell's line
+        words = words[1:]
+    if not words:
+        return ""
+    name, rest = words[0].rpartition("/")[2], words[1:]
+    if name in SHELLS and rest[:1] == ["-c"] and len(rest) > 1:
+        return program(re.split(r"\bexec\s", rest[1])[-1])
+    if re.fullmatch(r"python[0-9.]*", name):
+        module = rest[rest.index("-m") + 1 :] if "-m" in rest else []
+        script = [word for word in rest if not word.startswith("-")]
+        return (module or script or [name])[0].rpartition("/")[2]
+    return name
 
 
 def templates(options: Mapping[str, object]) -> tuple[str, ...]:

@@ -62,7 +62,10 @@ def quantile(merged: Merged, q: float) -> float:
         return math.nan
     floor, width = _bounds()
     rank = max(1, math.ceil(q * merged.count))
-    at = int(merged.index[np.searchsorted(np.cumsum(merged.counts), rank)])
+    place = int(np.searchsorted(np.cumsum(merged.counts), rank))
+    at = int(
+        merged.index[min(place, len(merged.index) - 1)]
+    )  # a damaged one may count more than its buckets hold
     middle = float(floor[at]) + (float(width[at]) - 1) / 2
     return min(max(middle, merged.min), merged.max) * 1e-9
 

@@ -49,9 +49,12 @@ def named(name: str) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A figure with its unit, a share as per cent: 98 % of capacity; 12 clients."""
-    if math.isnan(value):
-        return figure(value)
-    return f"{percent(value) if is_share(unit) else figure(value)} {unit}".strip()
+    return figure(value) if math.isnan(value) else f"{bare(value, unit)} {unit}".strip()
+
+
+def bare(value: float, unit: str) -> str:
+    """A figure without its unit; a share as per cent."""
+    return percent(value) if is_share(unit) else figure(value)
 
 
 def is_share(unit: str) -> bool:
@@ -122,3 +125,8 @@ def size(value: float) -> str:
     steps = ((2.0**10, 1.0, "bytes"), (2.0**20, 2.0**-10, "KiB"), (2.0**30, 2.0**-20, "MiB"))
     scale, unit = next((row[1:] for row in steps if abs(value) < row[0]), (2.0**-30, "GiB"))
     return f"{figure(value * scale)} {unit}"
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Text from elsewhere, which may steer a terminal: control characters, but those kept, become one that does not."""
+    return "".join(c if c.isprintable() or c in kept else "\N{REPLACEMENT CHARACTER}" for c in text)

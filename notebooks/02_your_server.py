@@ -61,7 +61,8 @@ for cell in result["cells"]:
     found = cell["measured"]["counters"]
     print(
         f"{cell['value']:3} clients: {found['server_cpu'] * 1e6:5.0f} µs of CPU a reply, "
-        f"{found['switches']:.1f} switches, {found['server_threads']:.0f} threads"
+        f"{found['switches']:.1f} switches, {found['server_threads']:.0f} threads",
+        *(finding["name"] for finding in cell["findings"]),
     )
 
 # %% [markdown]
@@ -74,6 +75,7 @@ print(series["explanation"]["text"])
 
 # %% [markdown]
 # ## Answer
-# One thread of Python runs at a time. As long as nothing else is at its limit, the server's CPU time stays at one CPU
-# however many threads it has, and more clients only wait longer. No model of ours predicts it, as nobody described to us
-# how it works.
+# One thread of Python runs at a time, so that its CPU time cannot pass that of one CPU, however many threads there are:
+# more clients only wait longer. Where `refused` stands, some wait longest: `http.server` lets five connections stand
+# in line, the kernel drops what comes beyond, and those clients knock again a second later. No model of ours predicts
+# all this, as nobody described to us how the server works.

@@ -35,6 +35,11 @@ cdef class Dialogue:
     timeout : float
         Seconds to connect, and to wait for each piece of a reply.
 
+    Attributes
+    ----------
+    right : bool
+        Whether the last reply was one that a load would count as right.
+
     Raises
     ------
     ValueError
@@ -50,6 +55,7 @@ cdef class Dialogue:
     cdef core.buffer out
     cdef bint opened
     cdef object peer, host, port, timeout, once
+    cdef readonly bint right
 
     def __cinit__(self, str service, dict options, str host, int port, double timeout=10.0):
         cdef char message[512]
@@ -169,8 +175,9 @@ cdef class Dialogue:
                 core.buffer_consume(&self.out, length)
             got = self.peer.recv(65536)
             if not got:
-                if self.ops.finish != NULL and self.ops.finish(self.client, self.session):
-                    return bytes(whole)
+                rc = self.ops.finish(self.client, self.session) if self.ops.finish != NULL else 0
+                if rc:
+                    break
                 when = "in the middle of its reply" if whole else "without a reply"
                 raise DialogueError(f"{self.host}:{self.port}: the server closed the connection {when}")
             whole += got
@@ -187,6 +194,7 @@ cdef class Dialogue:
             raise DialogueError(f"the reply is not of this protocol; it begins with {bytes(whole[:64])!r}")
         if taken < len(whole):
             raise DialogueError(f"{len(whole) - taken} bytes came behind the reply, the first {bytes(whole[taken:][:64])!r}")
+        self.right = rc == 1
         return bytes(whole)
 
     cdef str _show(self, bytes reply):

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from pyx.errors import NativeError
+
 EXECUTABLE = Path(__file__).with_name("kneepoint-keeper")
 START_TIMEOUT = 10.0
 GRACE = 5.0
@@ -20,18 +22,8 @@ RING = 16384
 _HEAD = struct.Struct("=Qii")  # struct page of main_keeper.c: bytes written, whether it ended, its status
 
 
-class KeeperError(RuntimeError):
-    """A command could not be run, or not be ended. The message is one line for the user.
-
-    Attributes
-    ----------
-    usage : bool
-        The command was wrong, rather than the system unable to run it.
-    """
-
-    def __init__(self, message: str, usage: bool = False) -> None:
-        super().__init__(message)
-        self.usage = usage
+class KeeperError(NativeError):
+    """A command could not be run, or not be ended."""
 
 
 class Keeper:

@@ -12,24 +12,15 @@ from pathlib import Path
 from types import TracebackType
 
 from pyx.counters import CounterPage
+from pyx.errors import NativeError
 
 EXECUTABLE = Path(__file__).with_name("kneepoint-server")
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 5.0
 
 
-class ServerError(RuntimeError):
-    """A server did not start or died. The message is one line for the user.
-
-    Attributes
-    ----------
-    usage : bool
-        The request was wrong, rather than the system unable to serve it.
-    """
-
-    def __init__(self, message: str, usage: bool = False) -> None:
-        super().__init__(message)
-        self.usage = usage
+class ServerError(NativeError):
+    """A server did not start or died."""
 
 
 class Server:

@@ -50,8 +50,8 @@ def test_help_shows_an_example_and_exits_with_0(command, capsys):
 def test_help_loads_nothing_heavy():
     code = f"""
 import sys
-from harness.cli import main
-assert main(["--help"]) == 0 and main(["sweep", "--help"]) == 0
+from harness.cli import main, names
+assert not any(main([*name.split(), "--help"]) for name in ["", *names()])
 print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -95,6 +95,19 @@ def test_the_newest_store_is_resumed_without_a_name(fake, capsys):
     fake.asked.clear()
     assert main(["sweep", "--resume"]) == 0
     assert len(fake.asked) == 2 and len(list(Path("results").glob("*.sqlite"))) == 1
+
+
+def test_score_sets_predictions_beside_measurements_and_the_naive_bound(fake, capsys):
+    assert main(["sweep", "--var", "workers", "--values", "1,2", *SMALL, "--out", "a", "--no-report"]) == 0
+    assert main(["sweep", "--var", "workers", *SMALL, "--out", "b", "--no-report", "--no-predict"]) == 0
+    capsys.readouterr()
+    assert main(["score", "a.sqlite", "b.sqlite"]) == 0
+    shown = capsys.readouterr().out
+    assert "workers=2" in shown and "naive/s" in shown and "nan" not in shown
+    assert main(["score", "a.sqlite", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    ratios = [cell["predicted"] / cell["measured"]["value"] for cell in found["cells"]]
+    assert ratios == pytest.approx([1.05, 1.05], rel=0.1) and all(cell["naive"] for cell in found["cells"])
 
 
 def test_report_makes_the_page_anew(fake, capsys):

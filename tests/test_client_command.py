@@ -86,7 +86,11 @@ def test_lines_that_mean_nothing_are_said_and_the_rest_is_answered():
     ("words", "status", "line"),
     [
         (["stock", "127.0.0.1", "1"], 1, "error: 127.0.0.1:1: connection refused"),
-        (["stock", "192.0.2.1", "1"], 2, "error: 192.0.2.1: not on this machine; with --allow-remote"),
+        (
+            ["stock", "192.0.2.1", "1"],
+            2,
+            "error: target 192.0.2.1: not on this machine's loopback; give --allow-remote",
+        ),
         (["stick", "127.0.0.1", "1"], 2, "error: stick: no such service; did you mean stock?"),
         (
             ["stock", "127.0.0.1", "1", "--set", "workers=1"],

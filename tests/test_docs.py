@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from docs import make_knobs
@@ -29,3 +31,25 @@ def test_links_lead_somewhere(name: str) -> None:
     path = ROOT / name
     for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+def commands(name: str) -> list[list[str]]:
+    """The words of every command line that a document shows, comments and continued lines apart."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    lines = re.findall(r"^ *python -m harness (.*)$", text, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+@pytest.mark.parametrize("words", commands("README.md"), ids=" ".join)
+def test_every_command_line_can_be_read(words: list[str]) -> None:
+    command = _main.group.get_command(click.Context(_main.group), words[0])
+    assert command is not None
+    command.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/how-it-works.md"])
+def test_every_file_that_a_document_names_is_there(name: str) -> None:
+    named = re.findall(
+        r"`((?:harness|models|pyx|tests|docs|experiments|notebooks)/[\w./]*)`", (ROOT / name).read_text()
+    )
+    assert not [path for path in named if "NAME" not in path and not (ROOT / path).exists()]

@@ -7,7 +7,7 @@ import random
 import pytest
 from scipy.stats import binom
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.deciding.comparing import compare
 from models.scenario import Scenario
 
@@ -26,7 +26,7 @@ def test_two_measurements_of_the_same_are_called_different_as_often_as_the_level
             for name in order.sample(["a", "b"], 2):
                 seed = pair * BLOCKS + block
                 record = measuring.measure_once(scenario, window=0.1, warmup=0.03, block=seed).record
-                rates[name].append(measuring.throughput_of(record))
+                rates[name].append(recorded.throughput_of(record))
         alarms += compare(rates["a"], rates["b"]).different
     low, high = binom.interval(0.99, PAIRS, LEVEL)
     print(

@@ -12,9 +12,9 @@ import pytest
 import trials
 import wire
 from pyx.load import Load, LoadError
-from test_load import Faulty, after_one, always, asked, cut_short, stall
+from scripted import Scripted, after_one, agreeing, always, asked, cut_short, stall
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.measuring import MeasureError
 from models import predict
 from models.scenario import Scenario, ScenarioError
@@ -123,7 +123,7 @@ def test_a_scenario_of_it_is_measured_and_its_window_is_the_elapsed_time():
     found = measuring.measure_once(scenario, window=5.0, warmup=5.0).record
     assert sum(histogram["count"] for histogram in found["histograms"].values()) == 35
     assert found["window"] < 5e9
-    assert measuring.throughput_of(found) == pytest.approx(35 / (found["window"] * 1e-9))
+    assert recorded.throughput_of(found) == pytest.approx(35 / (found["window"] * 1e-9))
     if found["window"] < 0.2e9:
         assert found["neighbours"] is None, "idle time in ticks of 10 ms is no share of a shorter run"
 
@@ -153,7 +153,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_counted_as_what_it_is(fault):
     behave, kind = FAULTS[fault]
-    with Faulty(behave) as server:
+    with Scripted(behave) as server:
         raw = load_on(server.port, clients=3, requests=4, timeout=0.1).run()
     found = {name: count for name, count in raw["errors"].items() if count}
     # A wrong reply leaves the connection usable, all else ends the client.
@@ -263,13 +263,7 @@ def test_any_load_can_run_in_a_process_of_its_own(name, own):
 def test_the_seed_decides_what_is_asked():
     def requests_of(seed):
         heard = []
-
-        def behave(peer, number, stopping):
-            while line := asked(peer):
-                heard.append(line)
-                peer.sendall(b"[buy] success\n" if line.startswith(b"buy") else b"[sell] success\n")
-
-        with Faulty(behave) as server:
+        with Scripted(agreeing(heard)) as server:
             load_on(server.port, "stock", seed, clients=1, requests=30, mix="buy:1,sell:1").run()
         return heard
 

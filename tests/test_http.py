@@ -4,12 +4,13 @@ import contextlib
 import re
 import shutil
 import subprocess
-import threading
+import time
 
 import pytest
 import trials
 import wire
 from pyx.load import Load
+from scripted import Scripted, replying
 
 from pyx import registry
 from pyx.server import Server
@@ -56,6 +57,7 @@ BAD = [
     ("431 Request Header Fields Too Large", GET + b"X: " + b"x" * 20000 + b"\r\n\r\n"),
     ("431 Request Header Fields Too Large", GET + b"X: y\r\n" * 5000 + b"\r\n"),
     ("431 Request Header Fields Too Large", b"GET /" + b"x" * 300_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n"),
+    ("431 Request Header Fields Too Large", GET + b"X: " + b"x" * (16384 - len(GET) - 6) + b"\r\n\r\n"),
     ("501 Not Implemented", GET + b"Transfer-Encoding: chunked\r\n\r\n"),
     ("505 HTTP Version Not Supported", b"GET / HTTP/2.0\r\n\r\n"),
 ]
@@ -97,6 +99,32 @@ def test_a_connection_is_kept_as_the_request_wants(request_bytes, kept):
             assert peer.recv(1) == b""
 
 
+def test_content_that_waits_to_be_asked_for_is():
+    with Server("http", "queues", {"accept": "epoll"}) as running, wire.connect(running.port) as peer:
+        head = GET.replace(b"GET", b"POST") + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        wire.exchange(peer, head, re.compile(rb"HTTP/1\.1 100 Continue\r\n\r\n"))
+        wire.exchange(peer, b"abc", re.compile(rb"(?s)HTTP/1\.1 405 .*\r\n\r\n405 Method Not Allowed\n"))
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_peer_that_does_not_read_keeps_no_thread_busy(server):
+    with Server("http", server, {"message": "100000"}) as running, wire.connect(running.port) as peer:
+        peer.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                peer.send(1000 * (GET + b"\r\n"))
+        time.sleep(0.3)
+        before = trials.total(running, "polls")
+        time.sleep(0.3)
+        assert trials.total(running, "polls") - before < 20
+        raw = Load("closed", "http", {"message": "100000"}, running.host, running.port, 1, 0.0, 0.2).run()
+        assert trials.answered(raw) > 0 and not any(raw["errors"].values())
+        before = trials.total(running, "requests")
+        peer.settimeout(20)
+        while trials.total(running, "requests") < before + 100:
+            assert peer.recv(1 << 20)
+
+
 @pytest.mark.parametrize("size", [0, 1, 100_000])
 def test_page_of_any_length_is_served_under_its_path(size):
     options = {"message": str(size), "path": "/page"}
@@ -125,51 +153,11 @@ REPLIES = {
 }
 
 
-class Somebodys:
-    """A server of somebody's that sends one fixed reply, and closes after it unless it is kept."""
-
-    def __init__(self, reply, kept, cuts=1):
-        import socket
-
-        self.reply, self.kept, self.cuts, self.accepted = reply, kept, cuts, 0
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
-
-    def _serve(self, peer):
-        piece = -(-len(self.reply) // self.cuts)
-        try:
-            with peer:
-                peer.setsockopt(6, 1, 1)
-                while peer.recv(65536):
-                    for at in range(0, len(self.reply), piece):
-                        peer.sendall(self.reply[at : at + piece])
-                    if not self.kept:
-                        return
-        except OSError:
-            return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-
-
 @pytest.mark.parametrize("cuts", [1, 7])
 @pytest.mark.parametrize("framing", REPLIES)
 def test_replies_of_anybody_are_counted_in_every_framing(framing, cuts):
     kept = framing in ("length", "chunks")
-    with Somebodys(REPLIES[framing], kept, cuts) as server:
+    with Scripted(replying(REPLIES[framing], kept, cuts)) as server:
         raw = Load("closed", "http", {"clients": "3"}, "127.0.0.1", server.port, 1, 0.1, 0.4).run()
         errors = {name: raw["errors"][name] + raw["errors_outside"][name] for name in raw["errors"]}
         if framing == "cut":
@@ -181,6 +169,15 @@ def test_replies_of_anybody_are_counted_in_every_framing(framing, cuts):
         window = raw["planned_end"] - raw["planned_start"]
         assert accounted == pytest.approx(3 * window, rel=1e-6)
         assert server.accepted == 3 if kept else server.accepted > 10
+
+
+@pytest.mark.parametrize("framing", ["announced", "end"])
+@pytest.mark.parametrize("closer", ["server", "client"])
+def test_whoever_closes_a_connection_for_one_request_it_is_no_failure(closer, framing):
+    options = {"clients": "3", "connection": "per_request", "closer": closer}
+    with Scripted(replying(REPLIES[framing], kept=False)) as server:
+        raw = Load("closed", "http", options, "127.0.0.1", server.port, 1, 0.1, 0.3).run()
+    assert trials.answered(raw) > 10 and not any(raw["errors"].values())
 
 
 def test_settings_that_would_break_the_request_are_refused():

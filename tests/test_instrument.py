@@ -7,7 +7,7 @@ import pytest
 import trials
 from pyx.load import Load
 
-from harness import measuring
+from harness import measuring, recorded
 from models.scenario import Scenario
 from pyx.server import Server
 
@@ -41,7 +41,7 @@ def test_sleeping_workers_are_a_repairmen_queue(workers, clients, think):
     record = measuring.measure_once(
         Scenario.of("synthetic", "sbuf", options=options), window=window, warmup=0.3
     ).record
-    replies = measuring.replies(record)
+    replies = recorded.replies(record)
     worker = record["roles"]["worker"]
     # What was drawn, rather than from what: most of the chance in the result is that of the draws.
     drawn, thought = worker["demand_ns"] * 1e-9 / worker["tasks"], record["think"] * 1e-9 / replies

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.cell import Replicate
 from models.analytic.closed_multiserver import closed_multiserver
 from models.analytic.erlang import multiserver
@@ -90,7 +90,7 @@ def theory(point: Known, record: Mapping) -> tuple[float, float]:
     M/M/m//N and M/M/m by models.analytic, which has its own tests against exact tables; M/G/1 by Pollaczek and
     Khinchine (Kleinrock 1975, Queueing Systems I, equation 5.69): W = λ D² (1 + c²) / (2 (1 − λ D)).
     """
-    replies = measuring.replies(record)
+    replies = recorded.replies(record)
     worker = record["roles"]["worker"]
     demand = worker["busy_ns"] * 1e-9 / worker["tasks"]
     if not point.load:
@@ -135,9 +135,9 @@ def test_measures_what_theory_says(point):
     broken = []
     for record in runs(point):
         throughput, response = theory(point, record)
-        replies = measuring.replies(record)
+        replies = recorded.replies(record)
         total = sum(histogram["sum"] for histogram in record["histograms"].values())
-        ratios["throughput"].append(measuring.throughput_of(record) / throughput)
+        ratios["throughput"].append(recorded.throughput_of(record) / throughput)
         ratios["response"].append(total * 1e-9 / replies / response)
         broken += [kind for kind, count in record["errors"].items() if count]
         done = len(ratios["response"])

@@ -16,6 +16,8 @@ import wire
 from hypothesis import given
 from hypothesis import strategies as st
 from pyx.load import Load, LoadError, bucket_bounds, bucket_of
+from scripted import Scripted, after_one, agreeing, always, asked, cut_short, stall
+from trials import run
 
 from models import quantiles
 from pyx.server import Server
@@ -23,13 +25,6 @@ from pyx.server import Server
 FLOOR, WIDTH = bucket_bounds()
 LIMIT = 2**42
 DURATIONS = st.integers(0, LIMIT - 1) | st.integers(0, 5000) | st.integers(0, 41).map(lambda bits: 2**bits)
-
-
-def run(port, service="synthetic", seed=1, warmup=0.0, window=0.3, **options):
-    load = Load(
-        "closed", service, {k: str(v) for k, v in options.items()}, "127.0.0.1", port, seed, warmup, window
-    )
-    return load.run()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,7 @@ def test_who_closes_a_connection_after_one_reply(closer):
         if closer == "client":
             endings.append(peer.recv(64))
 
-    with Faulty(behave) as server:
+    with Scripted(behave) as server:
         raw = run(server.port, clients=2, window=0.3, connection="per_request", closer=closer)
     found = {name for name, count in raw["errors"].items() if count}
     assert not found, raw["errors"]
@@ -199,85 +194,6 @@ def test_merged_histograms_are_the_histogram_of_all(parts, q):
         assert quantiles.mean(merged) == pytest.approx(sum(every) / len(every) * 1e-9)
 
 
-class Faulty:
-    """A server in Python that does to each connection what a function of its socket and number says."""
-
-    def __init__(self, behave):
-        self._behave, self._stopping = behave, threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port = self.listener.getsockname()[1]
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
-
-    def _accept(self):
-        number = 0
-        self.listener.settimeout(0.02)
-        while not self._stopping.is_set():
-            try:
-                peer, _ = self.listener.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            peer.settimeout(5)
-            thread = threading.Thread(target=self._serve, args=(peer, number), daemon=True)
-            self._threads.append(thread)
-            thread.start()
-            number += 1
-
-    def _serve(self, peer, number):
-        with peer:
-            try:
-                self._behave(peer, number, self._stopping)
-            except (OSError, ConnectionError):
-                return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(10)
-        self.listener.close()
-
-
-def asked(peer):
-    line = b""
-    while not line.endswith(b"\n"):
-        got = peer.recv(64)
-        if not got:
-            raise ConnectionError
-        line += got
-    return line
-
-
-def always(reply):
-    def behave(peer, number, stopping):
-        while asked(peer):
-            peer.sendall(reply)
-
-    return behave
-
-
-def after_one(end):
-    def behave(peer, number, stopping):
-        asked(peer)
-        peer.sendall(b"done 0\n")
-        asked(peer)
-        end(peer, stopping)
-
-    return behave
-
-
-def cut_short(peer, stopping):
-    peer.sendall(b"done")
-
-
-def stall(peer, stopping):
-    stopping.wait(5)
-
-
 FAULTS = {
     "right": (always(b"done 0\n"), None),
     "wrong": (always(b"gone 0\n"), "wrong"),
@@ -293,7 +209,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_counted_as_what_it_is(fault):
     behave, kind = FAULTS[fault]
-    with Faulty(behave) as server:
+    with Scripted(behave) as server:
         raw = run(server.port, clients=3, timeout=0.1, window=0.4, think=0.001)
     found = collections.Counter(raw["errors"]) + collections.Counter(raw["errors_outside"])
     assert set(found) == ({kind} if kind else set()), found
@@ -315,7 +231,7 @@ def test_a_server_that_goes_away_is_refused_from_then_on():
             peer.sendall(b"done 0\n")
         gone.set()
 
-    with Faulty(behave) as server:
+    with Scripted(behave) as server:
         closer = trials.Background(lambda: gone.wait(10) and server.listener.shutdown(socket.SHUT_RDWR))
         raw = run(server.port, clients=1, window=0.5, think=0.0005)
         closer.finish()
@@ -345,13 +261,7 @@ def test_stop_ends_a_run_from_another_thread():
 def requests_of(seed):
     """What a load of one client asks a server that says yes to everything."""
     heard = []
-
-    def behave(peer, number, stopping):
-        while line := asked(peer):
-            heard.append(line)
-            peer.sendall(b"[buy] success\n" if line.startswith(b"buy") else b"[sell] success\n")
-
-    with Faulty(behave) as server:
+    with Scripted(agreeing(heard)) as server:
         raw = run(server.port, "stock", seed=seed, clients=1, mix="buy:1,sell:1", window=0.2)
     assert not any(raw["errors"].values())
     return heard
@@ -373,7 +283,7 @@ def test_the_ledger_knows_every_order_that_was_answered():
             heard[command, int(identity)] += int(amount)
             peer.sendall(b"[%s] success\n" % command)
 
-    with Faulty(behave) as server:
+    with Scripted(behave) as server:
         options = {"clients": "5", "mix": "buy:1,sell:1"}
         load = Load("closed", "stock", options, "127.0.0.1", server.port, 1, 0.05, 0.2)
         load.run()
@@ -389,7 +299,7 @@ def test_clients_that_think_survive_a_server_that_closes():
         asked(peer)
         peer.sendall(b"done 0\n")
 
-    with Faulty(behave) as server:
+    with Scripted(behave) as server:
         raw = run(server.port, clients=40, window=0.5, think=0.02)
     assert {name for name, count in raw["errors"].items() if count} <= {"closed", "reset"}
     assert trials.answered(raw) > 40

@@ -10,7 +10,7 @@ import pytest
 import wire
 from pyx.load import bucket_of
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.cell import Replicate
 from models import quantiles
 from models.scenario import Scenario
@@ -41,7 +41,7 @@ def test_metrics_of_a_known_record():
 
 def test_intervals_are_over_replicates():
     rates = [9_000, 10_000, 11_000]
-    measured = measuring.metrics_of([clean(rate) for rate in rates])
+    measured = recorded.metrics_of([clean(rate) for rate in rates])
     # Student's 97.5 % quantile with 2 degrees of freedom is 4.302653 (any table).
     factor = math.exp(4.302653 * statistics.stdev(map(math.log, rates)) / math.sqrt(3))
     assert measured.throughput.high == pytest.approx(10_000 * factor, rel=1e-6)
@@ -71,7 +71,7 @@ def test_operations_are_told_apart():
         "sell": spread(*[5000] * 6),
         "show": {**spread(1), "count": 0},
     }
-    measured = measuring.metrics_of([record])
+    measured = recorded.metrics_of([record])
     assert measured.operations == {
         "buy": (pytest.approx(2.0), pytest.approx(2e-6)),
         "sell": (pytest.approx(6.0), pytest.approx(5e-6)),
@@ -88,9 +88,9 @@ def test_a_real_replicate_keeps_its_accounts():
     assert replicate.block == 3 and started <= replicate.started <= time.time()
     assert set(record["histograms"]) == {"show", "buy", "sell"}
     assert record["window"] == 200_000_000 and record["clients"] == 5
-    assert sum(record["bins"]["count"]) == sum(record["client_counts"]) == measuring.replies(record)
+    assert sum(record["bins"]["count"]) == sum(record["client_counts"]) == recorded.replies(record)
     assert record["roles"]["loop"]["requests"] == pytest.approx(
-        measuring.replies(record) * record["edge"]["time"] / record["window"], rel=0.05, abs=50
+        recorded.replies(record) * record["edge"]["time"] / record["window"], rel=0.05, abs=50
     )
     broken = {mark.check for mark in measuring.cell_of(SCENARIO, [replicate]).broken}
     assert not broken & {

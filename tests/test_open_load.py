@@ -166,6 +166,14 @@ def test_too_many_waiting_are_counted_as_overload():
     assert raw["in_system_ns"] == raw["sojourn_ns"]
 
 
+def test_replies_are_read_however_many_arrivals_are_due():
+    with Server("synthetic", "select") as running:
+        raw = run(running, warmup=0.0, window=0.6, arrival_rate=10_000_000, clients=1000)
+    # At most 256 arrivals in a turn; were all of them taken at once, each turn would double the next one's.
+    assert raw["end"]["polls"] - raw["start"]["polls"] > 200
+    assert raw["in_system_ns"] == raw["sojourn_ns"]
+
+
 def test_an_open_load_stops_and_says_so_when_nobody_listens():
     with Server("synthetic", "select") as running:
         load = start(running, window=60.0)

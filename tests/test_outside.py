@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import wire
 
-from harness import calibrate, measuring, subjects, sweeping, table
+from harness import calibrate, measuring, recorded, subjects, sweeping, table
 from harness.cli import main
 from harness.errors import HarnessError, MeasureError
 from harness.outside import contact, outsiders, reaching
@@ -332,7 +332,7 @@ def test_a_server_that_keeps_no_connection_is_asked_once_on_each():
     assert (chosen["connection"], chosen["closer"]) == ("per_request", "server")
     assert contact.met(scenarios[1], ("connection",), 0.1, 0.0)[0] == scenarios[1]
     record = measuring.measure_once(chosen, window=0.2, warmup=0.05).record
-    assert measuring.replies(record) > 0 and not any(record["errors"].values())
+    assert recorded.replies(record) > 0 and not any(record["errors"].values())
 
 
 def test_a_sweep_over_a_command(monkeypatch, tmp_path):

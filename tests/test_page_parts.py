@@ -209,13 +209,21 @@ def test_metrics_keep_their_service_time_in_json() -> None:
     assert metrics(100.0, 0.0).to_json()["service"] is None
 
 
+COMMANDS = {
+    "/opt/bin/gunicorn -w {workers} app:app": "gunicorn",
+    "python3.11 -u -m http.server {port}": "http.server",
+    "/usr/bin/python3 /srv/server.py {port}": "server.py",
+    "sh -c \"sed s/PORT/{port}/ nginx.conf > live.conf && exec nginx -p . -g 'daemon off;'\"": "nginx",
+    "bash -c 'THREADS=2 ./serve {port}'": "serve",
+    "it's broken": "it's",
+}
+
+
 def test_others_servers_are_called_by_what_starts_or_reaches_them() -> None:
     ours = {"service": "http", "server": "sbuf", "target": "", "command": ""}
     assert system_of(ours) == "http on sbuf"
-    assert (
-        system_of({**ours, "server": "command", "command": "/opt/bin/gunicorn -w {workers}"})
-        == "gunicorn -w {workers}"
-    )
+    for command, name in COMMANDS.items():
+        assert system_of({**ours, "server": "command", "command": command}) == name
     assert system_of({**ours, "server": "target", "target": "127.0.0.1:80"}) == "127.0.0.1:80"
     assert len(system_of({**ours, "server": "command", "command": "x" * 500})) == 60
     assert system_of({"service": "imported", "server": "imported", "file": "a.csv"}) == "figures from a.csv"

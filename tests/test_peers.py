@@ -12,13 +12,12 @@ import time
 import pytest
 from sweeps import Sweep
 
-from harness import measuring, subjects
+from harness import measuring, recorded, subjects
 from harness.errors import MeasureError
 from harness.outside import contact
 from harness.store import open_store
 from harness.subjects import _processes
 from models.scenario import Scenario
-from pyx import registry
 
 CONFIGURATION = """
 pid nginx.pid;
@@ -61,8 +60,6 @@ def redis():
     """The command of a redis server that keeps nothing on disk."""
     if not shutil.which("redis-server"):
         pytest.skip("redis-server is not installed")
-    if "lines" not in registry.services():
-        pytest.skip("service lines is not there")
     return "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 
 
@@ -74,7 +71,7 @@ def check(cell, processes):
     """Answered without an error, on so many processes of which CPU and switches are known; gives the record."""
     (replicate,) = cell.replicates
     record, found = replicate.record, cell.measured
-    assert measuring.replies(record) > 20 and not any(record["errors"].values()), record["errors"]
+    assert recorded.replies(record) > 20 and not any(record["errors"].values()), record["errors"]
     assert found.counters["server_processes"] == pytest.approx(processes, abs=0.5)
     assert 0 < found.utilisation["server_cpu"] < 1 and found.counters["switches"] > 0
     assert "worker" not in found.utilisation and "lock_wait" not in found.counters

@@ -228,6 +228,12 @@ def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     quiet(logs)
 
 
+def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tmp_path):
+    output = run_program([link(builds["address"], "wire_fuzz", tmp_path), 20_000])
+    assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 100_000
+    quiet(logs)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("index", ["bst", "balanced"])

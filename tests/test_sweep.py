@@ -1,21 +1,20 @@
-"""What a sweep plans, in which order it measures, what it keeps when things fail, and its document."""
+"""What a sweep measures and measures again, what it keeps when things fail, and its document."""
 
 import json
 import math
 import os
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import fakes
 import pytest
 
 import harness
-from harness import calibrate, document, request, sweeping, table
-from harness.deciding import drift, stopping
+from harness import calibrate, document, sweeping, table
+from harness.deciding import drift
 from harness.errors import HarnessError
-from harness.plan import CELL, CONTROL, NULL, Plan
+from harness.plan import NULL
 from harness.progress import Silent
 from harness.request import Request
 from harness.store import open_store
@@ -36,104 +35,6 @@ def out(tmp_path):
 
 def sweep(out, *variables, **settings):
     return harness.sweep(*(variables or ("workers",)), out=out, **{**SMALL, **settings})
-
-
-def test_the_default_sweep_is_the_prime_server_waiting_in_both_ways():
-    plan = request.make(Request(("workers",)))
-    assert (plan.service, plan.server, plan.load) == ("prime", "queues", "closed")
-    assert plan.variables == (("workers", (1, 2, 3, 4, 6, 8)),)
-    assert plan.options == (("wait", ("spin", "block")),)
-    visits = sum(len(plan.visits(block)) for block in range(plan.reps))
-    assert plan.seconds(visits) * stopping.STRETCH <= 120
-
-
-@pytest.mark.parametrize(
-    ("asked", "service", "server"),
-    [
-        (Request(("clients",), service="stock", server="select"), "stock", "select"),
-        (Request(("clients",), service="stock"), "stock", "sbuf"),
-        (Request(("clients",), server="select"), "stock", "select"),
-        (Request(("clients",), server="queues"), "prime", "queues"),
-        (Request(("queue_slots",)), "stock", "sbuf"),
-        (Request(("demand",), options=(("steal", "next"),)), "synthetic", "queues"),
-        (Request(("clients",), options=(("array", "10"),)), "prime", "queues"),
-    ],
-)
-def test_what_is_not_said_is_chosen_to_suit(asked, service, server):
-    plan = request.make(asked)
-    assert (plan.service, plan.server) == (service, server)
-    assert "wait" not in dict(plan.options)
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        (Request(), "--var"),
-        (Request(("wrkers",), service="prime"), "did you mean workers"),
-        (Request(("workers",), service="prme"), "did you mean prime"),
-        (Request(("workers",), server="queue"), "did you mean queues"),
-        (Request(("workers",), load="bursts"), "no such load"),
-        (Request(("workers",), service="stock", server="select"), "has no such knob (it belongs to"),
-        (Request(("workers",), ("0:4",)), "outside 1:256"),
-        (Request(("workers",), ("1", "2")), "--values given 2 times"),
-        (Request(("workers", "workers")), "given twice"),
-        (Request(("workers",), options=(("workers", "2"),)), "both --var and --set"),
-        (Request(("workers",), options=(("steal", "nxt"),)), "did you mean next"),
-        (Request(("clients",), ("2000",), service="stock", server="select"), "FD_SETSIZE"),
-        (Request(("wait",)), "--set wait=spin --set wait=block"),
-        (Request(("workers",), reps=0), "--reps 0: outside 1:1000"),
-        (Request(("workers",), window=0.0), "--time 0.0: outside"),
-        (Request(("workers",), window=math.nan), "--time nan: outside"),
-        (Request(("workers",), warmup=-1.0), "--warmup -1.0: outside"),
-        (Request(("workers",), seed=-1), "--seed -1: outside"),
-        (Request(("workers",), precision=0.0), "--precision 0.0: outside 0.0001:1"),
-        (Request(("workers",), budget=-1.0), "--budget -1.0: outside 0:1e+06 s"),
-        (Request(("workers",), sample=0.0), "--sample 0.0: outside 0.01:3600 s"),
-        (Request(("workers", "array"), ("1:256", "1:100")), "take wider steps"),
-    ],
-)
-def test_a_wrong_request_is_said_before_anything_is_written(asked, says, tmp_path):
-    with pytest.raises(HarnessError) as caught:
-        sweeping.open_for(asked, tmp_path / "x.sqlite", resume=False)
-    assert says in str(caught.value) and caught.value.usage
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_grid_and_settings_given_twice_make_series():
-    plan = request.make(
-        Request(
-            ("steal", "workers", "chunk"),
-            ("none,next", "4,1", "5"),
-            options=(("wait", "spin"), ("wait", "block")),
-        )
-    )
-    assert plan.axis == "workers"
-    assert len(plan.cells()) == 2 * 2 * 2
-    fixed = {cell.fixed for cell in plan.cells()}
-    assert {(dict(f)["wait"], dict(f)["steal"], dict(f)["chunk"]) for f in fixed} == {
-        (wait, steal, 5) for wait in ("spin", "block") for steal in ("none", "next")
-    }
-    assert [cell.x for cell in plan.cells()][:2] == [1.0, 4.0]
-
-
-def test_every_block_visits_everything_once_in_its_own_order_and_a_seed_repeats_it():
-    plan = request.make(
-        Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")})
-    )
-    orders = [[visit.name for visit in plan.visits(block)] for block in range(5)]
-    assert len({tuple(order) for order in orders}) == 5
-    for order in orders:
-        assert sorted(order) == sorted(orders[0]) and len(set(order)) == len(order) == 8 + 2
-    again = request.make(
-        Request(("workers",), ("1:8",), seed=3, **{k: SMALL[k] for k in ("service", "server")})
-    )
-    assert [visit.name for visit in again.visits(2)] == orders[2]
-    firsts = {plan.visits(block)[0].name for block in range(60)}
-    assert len(firsts) == 10  # no visit is always late: all of them come first somewhere
-    kinds = [visit.kind for visit in plan.visits(0)]
-    assert (kinds.count(CELL), kinds.count(CONTROL), kinds.count(NULL)) == (8, 1, 1)
-    null = next(visit.scenario for visit in plan.visits(0) if visit.kind == NULL)
-    assert (null.service, null.server, null["demand"], null["clients"]) == ("synthetic", "select", 0.0, 16)
 
 
 def test_the_document_has_what_other_programs_rely_on(fake, out):
@@ -269,6 +170,16 @@ def test_more_values_run_only_the_new_ones(fake, out):
     assert second["sweep"]["id"] == first["sweep"]["id"]
 
 
+def test_values_alone_are_those_of_the_stored_variable(fake, out):
+    sweep(out, values="1,2")
+    fake.asked.clear()
+    with sweeping.open_for(Request(values=("1,4",)), out, resume=True) as store:
+        sweeping.execute(store, Silent(), predict=False)
+    assert len({key for key, _ in fake.asked}) == 1
+    with pytest.raises(HarnessError, match="--values given 2 times for 1 --var"):
+        sweeping.open_for(Request(values=("1", "4")), out, resume=True)
+
+
 def test_more_repetitions_add_blocks(fake, out):
     sweep(out, values="1,2")
     fake.asked.clear()
@@ -377,6 +288,17 @@ def test_a_null_server_at_half_its_speed_is_a_drift_and_one_that_wanders_is_not(
     assert "1 of 6 blocks (null server -5" in found["warnings"][0]
 
 
+def test_a_null_server_at_half_its_speed_marks_cells_when_its_block_must_be_kept(fake, out):
+    block = {"now": 0}
+    fake.before = lambda scenario, number: block.update(now=number)
+    fake.throughput = lambda scenario: (
+        10_000.0 / (2 if scenario.server == "select" and block["now"] == 2 else 1)
+    )
+    found = sweep(out, values="1,2", reps=3, budget=0.0, predict=False)
+    assert not found["sweep"]["noise"]["yardstick"]["left_out"]
+    assert [[mark["check"] for mark in cell["broken"]] for cell in found["cells"]] == [["drift"]] * 2
+
+
 def test_a_broken_cell_asks_for_no_further_blocks(fake, out, monkeypatch):
     fake.throughput = lambda scenario: 0.0 if scenario.get("workers") == 2 else fakes.usl(scenario)
     real = fakes.record
@@ -422,15 +344,6 @@ def test_a_sweep_killed_in_a_further_block_goes_on_as_if_it_had_not_been(fake, o
     assert len(asked) == 5 * blocks and [c["measured"] for c in found["cells"]] == [
         c["measured"] for c in whole["cells"]
     ]
-
-
-def test_a_plan_from_before_there_were_stopping_rules_is_what_it_was():
-    plan = request.make(Request(("workers",)))
-    old = {
-        name: value for name, value in plan.to_json().items() if name not in ("precision", "budget", "sample")
-    }
-    assert Plan.from_json(old) == replace(plan, budget=0.0)
-    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
 def test_the_document_has_the_certificate_and_where_the_time_went(fake, out):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import re
 from typing import Any
 
 import fakes
 import pytest
 
-from harness import measuring, table
+from harness import measuring, recorded, table
 from harness.cell import Cell, Replicate
 from harness.judging import marks
 from models.explain import analyse
@@ -50,7 +52,11 @@ def sweep(**changes: Any) -> dict[str, Any]:
 
 
 def row_of(text: str, value: str) -> str:
-    return next(line for line in text.splitlines() if line.split()[:1] == [value])
+    """The line of a value, and what stands indented below it for want of room."""
+    lines = text.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.split()[:1] == [value])
+    rest = itertools.takewhile(lambda line: re.match(r" {4,6}[A-Za-z]", line), lines[first + 1 :])
+    return " ".join([lines[first], *map(str.strip, rest)])
 
 
 def test_every_mark_is_explained_once_and_named_where_it_occurs() -> None:
@@ -67,6 +73,19 @@ def test_every_mark_is_explained_once_and_named_where_it_occurs() -> None:
     assert f"{rule.says[1:]}." in flat and f"{rule.todo[1:]}." in flat
     assert "CPU limited (finding, limit 95 % of capacity; 1 cell)" in flat
     assert "3 of 3 cells measured, 2 of them broken" in flat
+
+
+def test_no_line_of_the_cells_is_too_long_and_what_nobody_predicted_has_no_column() -> None:
+    made = sweep()
+    names = [name for name, rule in marks.TABLE.items() if rule.kind == marks.BROKEN]
+    made["cells"][1]["broken"] = [marks.mark(name, 2.0).to_json() for name in names]
+    lines = table.text(made).splitlines()
+    assert max(map(len, lines)) <= table.WIDTH
+    flat = " ".join(" ".join(lines).split())
+    assert all(f"BROKEN {name.replace('_', ' ')} " in flat for name in names)
+    assert "predicted/s" not in lines[1]
+    made["cells"][0]["predicted"] = made["cells"][0]["measured"]
+    assert "predicted/s" in table.text(made).splitlines()[1]
 
 
 def test_a_sound_sweep_has_no_legend() -> None:
@@ -104,7 +123,7 @@ def test_a_foreign_server_is_named_by_its_command() -> None:
         "target": "http://127.0.0.1:{port}/",
     }
     shown = table.title({"fixed": fixed}, [{"fixed": fixed}])
-    assert shown == "gunicorn app, target=http://127.0.0.1:{port}/"
+    assert shown == "gunicorn, command=gunicorn app target=http://127.0.0.1:{port}/"
     assert table.title({"fixed": {"service": "http", "server": "sbuf"}}, []) == "http on sbuf"
 
 
@@ -119,7 +138,7 @@ def test_what_is_unknown_is_a_dash() -> None:
     }
     measured["utilisation"] = {}
     measured["throughput"] |= {"low": None, "high": None}
-    assert row_of(table.text(made), "2").split() == ["2", "200", "–", "–", "–", "–", "–", "–"]
+    assert row_of(table.text(made), "2").split() == ["2", "200", "–", "–", "–", "–"]
 
 
 def test_a_refusal_of_all_cells_is_said_once() -> None:
@@ -157,9 +176,9 @@ def test_an_open_record_becomes_service_times_and_a_backlog() -> None:
         "backlog_peak": 40,
     }
     second = {**record, "backlog": [10, 30], "backlog_peak": 35}
-    found = measuring.metrics_of([record, second])
+    found = recorded.metrics_of([record, second])
     assert found.service_time is not None and found.service_time["mean"] == pytest.approx(
         found.response.value / 2
     )
     assert (found.counters["backlog"], found.counters["backlog_peak"]) == (20.0, 40)
-    assert measuring.metrics_of([fakes.record(SCENARIO, 1000, 1.0)]).service_time is None
+    assert recorded.metrics_of([fakes.record(SCENARIO, 1000, 1.0)]).service_time is None

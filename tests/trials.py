@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import wire
 from pyx.load import Load
@@ -28,6 +29,19 @@ def total(server: Server, counter: str, role: str | None = None) -> int:
 def answered(raw: Mapping[str, dict]) -> int:
     """Replies inside the window of a load's result."""
     return sum(histogram["count"] for histogram in raw["histograms"].values())
+
+
+def run(
+    port: int,
+    service: str = "synthetic",
+    seed: int = 1,
+    warmup: float = 0.0,
+    window: float = 0.3,
+    **options: object,
+) -> dict[str, Any]:
+    """A closed load's result, against whatever listens there."""
+    words = {name: str(value) for name, value in options.items()}
+    return Load("closed", service, words, "127.0.0.1", port, seed, warmup, window).run()
 
 
 class Background(threading.Thread):

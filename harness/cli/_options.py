@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -27,23 +28,42 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Function], Function]:
     return decorate
 
 
-SYSTEM = _together(
-    click.option(
-        "--service", metavar="NAME", help="What is asked (default: what suits the server and the knobs)."
-    ),
-    click.option(
-        "--server", metavar="NAME", help="How concurrency is arranged (default: what suits the service)."
-    ),
-    click.option("--load", metavar="NAME", help="Who asks (default: closed)."),
-    click.option(
-        "--set", "settings", metavar="KNOB=VALUE", multiple=True, help="A knob; `list` names all. Repeatable."
-    ),
-    click.option("--seed", type=int, help="Of every random choice (default: 1)."),
-)
+def system(load: str = "closed") -> Callable[[Function], Function]:
+    """The parts of a scenario and their knobs; `load` is the one that is taken without --load."""
+    return _together(
+        click.option(
+            "--service", metavar="NAME", help="What is asked (default: what suits the server and the knobs)."
+        ),
+        click.option(
+            "--server", metavar="NAME", help="How concurrency is arranged (default: what suits the service)."
+        ),
+        click.option("--load", metavar="NAME", help=f"Who asks (default: {load})."),
+        click.option(
+            "--set",
+            "settings",
+            metavar="KNOB=VALUE",
+            multiple=True,
+            help="A knob; `list` names all. Repeatable.",
+        ),
+        click.option("--seed", type=int, help="Of every random choice (default: 1)."),
+    )
+
+
+SYSTEM = system()
 EFFORT = _together(
     click.option("--reps", type=int, help="Repetitions, each on a fresh server process (default: 5)."),
     click.option("--time", "window", type=float, metavar="S", help="Seconds measured in each (default: 1)."),
     click.option("--warmup", type=float, metavar="S", help="Seconds of load before them (default: 0.15)."),
+)
+OUT = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The store (default: a new one in results/).",
+)
+STORE = _together(
+    OUT,
+    click.option("--resume", is_flag=True, help="Go on with --out, or with the newest store in results/."),
 )
 COLUMNS = _together(
     click.option("--n", metavar="NAME", help="Column of clients, or their number in every row."),
@@ -51,7 +71,6 @@ COLUMNS = _together(
     click.option("--r", metavar="NAME", help="Column of response time; none leaves all such times out."),
     click.option("--think", metavar="NAME", help="Column of think time, or seconds of it in every row."),
 )
-
 OUTSIDE = _together(
     click.option(
         "--target", metavar="ADDRESS", help="A server not ours: http://HOST:PORT/PATH or HOST:PORT."
@@ -72,7 +91,8 @@ SAMPLE = click.option(
     "--sample",
     type=float,
     metavar="S",
-    help="Look at the server's processes this often: CPU, memory, threads, switches over time (default: not).",
+    help="Look at the server's processes this often: CPU, memory, threads, switches over time "
+    "(default: not; twice in each window where the server is not ours).",
 )
 STOPPING = _together(
     click.option(

@@ -14,8 +14,7 @@ from harness.cli import FAILED, OK
 from harness.cli._options import AS_JSON, COLUMNS, print_json
 
 if TYPE_CHECKING:
-    from harness.judging.auditing import Audit
-    from models.metrics import Finding, Mark
+    from harness.auditing import Audit
 
 _WIDTH = 110
 _LISTED = 12  # cells that cannot be judged for one reason, above which they are counted and not listed
@@ -38,8 +37,8 @@ def command(
       python -m harness audit results/20260801-120000-workers.sqlite
       python -m harness audit figures.csv --r p50_ms --think 0.5
     """
+    from harness import auditing
     from harness.importers import Hints
-    from harness.judging import auditing
 
     found = auditing.audit(results, Hints(n, x, r, think))
     if as_json:
@@ -53,6 +52,7 @@ def _text(found: Audit) -> Iterator[str]:
     """A table of the cells, what their marks mean, and the share of sound ones."""
     from harness import table
     from harness.judging import marks
+    from models.wording import amount, bare
 
     rows = []
     seen: dict[str, None] = {}
@@ -64,13 +64,13 @@ def _text(found: Audit) -> Iterator[str]:
         if verdict.unjudged and not verdict.broken and alike[verdict.unjudged] > _LISTED:
             continue
         lines = [
-            (f"BROKEN {mark.check}", f"{_amount(mark, mark.value)} > {_amount(mark, mark.limit)} {mark.unit}")
+            (f"BROKEN {mark.check}", f"{bare(mark.value, mark.unit)} > {amount(mark.limit, mark.unit)}")
             for mark in verdict.broken
         ]
         if verdict.unjudged and not verdict.broken:
             lines.append(("cannot be judged", verdict.unjudged))
         for finding in verdict.findings:
-            lines.append((finding.name, f"{_amount(finding, finding.value)} {finding.unit}"))
+            lines.append((finding.name, amount(finding.value, finding.unit)))
         if verdict.reason:
             lines.append(("", verdict.reason))
         if verdict.change:
@@ -85,13 +85,6 @@ def _text(found: Audit) -> Iterator[str]:
         rule = marks.TABLE[name]
         yield textwrap.fill(f"{name}: {rule.says}; what to do: {rule.todo}", _WIDTH, subsequent_indent="  ")
     yield _share(found)
-
-
-def _amount(of: Mark | Finding, value: float) -> str:
-    """A figure of a mark or finding: shares as per cent."""
-    from models.wording import figure, percent
-
-    return percent(value) if of.unit.startswith("of ") else figure(value)
 
 
 def _share(found: Audit) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import FAILED, OK
+from models.wording import printable
 
 if TYPE_CHECKING:
     from pyx.dialogue import Dialogue
@@ -41,7 +42,7 @@ def command(
       prime      numbers
       echo       any text
       http       a path, or METHOD PATH
-      lines      a line
+      lines      a line; --set reply_lines=2 where replies have two
       synthetic  work
     The round trip stands behind each reply. The end of the input, or the line exit, ends it.
 
@@ -52,9 +53,10 @@ def command(
     from pyx.dialogue import Dialogue
 
     from harness.errors import HarnessError
+    from harness.outside import reaching
 
     options = _options(service, settings)
-    address = _address(host, allow_remote)
+    address = reaching.check_loopback(host, allow_remote)
     try:
         dialogue = Dialogue(service, options, address, port, timeout)
     except ValueError as error:
@@ -63,23 +65,6 @@ def command(
         return _converse(dialogue)
     finally:
         dialogue.close()
-
-
-def _address(host: str, allow_remote: bool) -> str:
-    import ipaddress
-    import socket
-
-    from harness.errors import HarnessError
-
-    try:
-        address = socket.gethostbyname(host)
-    except OSError as error:
-        raise HarnessError(f"{host}: no IPv4 address is known by that name ({error.strerror})") from error
-    if not allow_remote and not ipaddress.ip_address(address).is_loopback:
-        raise HarnessError(
-            f"{host}: not on this machine; with --allow-remote it is asked all the same", usage=True
-        )
-    return address
 
 
 def _options(service: str, settings: tuple[str, ...]) -> dict[str, str]:
@@ -131,6 +116,4 @@ def _converse(dialogue: Dialogue) -> int:
 
 
 def _printable(text: str) -> str:
-    """What a server sends may steer a terminal: control characters are shown as one that does not."""
-    unified = text.replace("\r\n", "\n")
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in unified)
+    return printable(text.replace("\r\n", "\n"), kept="\n\t")

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from harness.cli import INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, OUTSIDE, SYSTEM, outside_settings, print_json
-
-FIGURES = ("p50", "p90", "p99", "mean")
+from harness.cli._options import AS_JSON, EFFORT, OUTSIDE, STORE, outside_settings, print_json, system
+from harness.limit import FIGURES
 
 
 def _limits(function: Any) -> Any:
@@ -26,20 +25,14 @@ def _limits(function: Any) -> Any:
 
 @click.command("find-limit", short_help="Find the highest load within a response time.")
 @_limits
-@SYSTEM
+@system(load="open")
 @OUTSIDE
 @click.option("--low", type=float, metavar="R", help="Where to begin (default: 100/s, or one client).")
 @click.option(
     "--high", type=float, metavar="R", help="Where to end at the latest (default: what the load allows)."
 )
 @EFFORT
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The store (default: a new one in results/).",
-)
-@click.option("--resume", is_flag=True, help="Go on with --out, or with the newest store in results/.")
+@STORE
 @AS_JSON
 def command(
     as_json: bool,

@@ -7,17 +7,12 @@ from pathlib import Path
 import click
 
 from harness.cli import OK
-from harness.cli._options import AS_JSON, COLUMNS, print_json
+from harness.cli._options import AS_JSON, COLUMNS, OUT, print_json
 
 
 @click.command(short_help="Take another tool's results into a store.")
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="STORE",
-    help="The store (default: a new one in results/).",
-)
+@OUT
 @COLUMNS
 @AS_JSON
 def command(
@@ -36,9 +31,8 @@ def command(
       python -m harness import wrk.txt
       python -m harness import locust_stats_history.csv --think 1 --out locust.sqlite
     """
-    from harness import document, importing, report, sweeping, table
+    from harness import auditing, document, importing, report, sweeping, table
     from harness.importers import Hints
-    from harness.judging import auditing
     from harness.request import Request
     from harness.store import open_store
 
@@ -48,12 +42,10 @@ def command(
     with open_store(path, write=True) as store:
         result = document.document(store)
         auditing.keep(store, result["cells"])
+    page = path.with_suffix(".html")
+    report.write(result, page)
     if as_json:
         print_json(result)
     else:
-        print(f"{table.text(result)}\nstore: {path}")
-    page = path.with_suffix(".html")
-    report.write(result, page)
-    if not as_json:
-        print(f"page:  {page}")
+        print(f"{table.text(result)}\nstore: {path}\npage:  {page}")
     return OK

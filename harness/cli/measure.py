@@ -45,7 +45,7 @@ def command(
     check_effort(reps=reps, window=window, warmup=warmup, sample=sample)
     settings += outside_settings(system)
     scenario = scenario_of(settings, **system)
-    from harness import measuring
+    from harness import measuring, recorded
     from harness.outside import contact
     from harness.plan import REPS, WARMUP
     from harness.progress import Reporting
@@ -61,7 +61,7 @@ def command(
             replicates.append(
                 measuring.measure_once(scenario, block=block, window=window, warmup=warmup, sample=sample)
             )
-            progress.step(f"{measuring.throughput_of(replicates[-1].record):,.0f} replies/s")
+            progress.step(f"{recorded.throughput_of(replicates[-1].record):,.0f} replies/s")
     cell = measuring.cell_of(scenario, replicates).to_json()
     if as_json:
         print_json(cell)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli import OK
 from harness.cli._options import AS_JSON, print_json
+
+if TYPE_CHECKING:
+    from harness.scoring import Score, Summary
 
 
 @click.command(short_help="Score predictions against measurements.")
@@ -26,7 +31,6 @@ def command(stores: tuple[Path, ...], as_json: bool) -> int:
     from harness import document, scoring, table
     from harness.progress import Reporting
     from harness.store import open_store
-    from models.metrics import number
 
     documents = []
     for store in stores:
@@ -37,39 +41,10 @@ def command(stores: tuple[Path, ...], as_json: bool) -> int:
     summary = scoring.summarise(scores)
     floors = [d["sweep"]["noise"]["floor"] for d in documents]
     if as_json:
-        rows = [
-            {
-                "scenario": one.scenario.to_json(),
-                "measured": {name: number(getattr(one, key)) for name, key in _MEASURED},
-                "predicted": number(one.predicted),
-                "naive": number(one.naive),
-                "broken": list(one.broken),
-            }
-            for one in scores
-        ]
-        print_json(
-            {
-                "cells": rows,
-                "median_error": {"predicted": number(summary.model), "naive": number(summary.naive)},
-                "counted": summary.counted,
-                "noise_floors": floors,
-            }
-        )
+        print_json(_json(scores, summary, floors))
         return OK
-    lines = [
-        (
-            f"{one.measured:,.0f}",
-            f"{one.low:,.0f} to {one.high:,.0f}",
-            f"{one.predicted:,.0f}",
-            f"{one.error:+.0%}",
-            f"{one.naive:,.0f}",
-            f"{one.naive_error:+.0%}",
-            one.label + (f" (broken: {', '.join(one.broken)})" if one.broken else ""),
-        )
-        for one in scores
-    ]
     heads = ("measured/s", "95 %", "predicted/s", "error", "naive/s", "error", "cell")
-    print("\n".join(table.lines(lines, heads, words=1)))
+    print("\n".join(table.lines([_row(one) for one in scores], heads, words=1)))
     if not math.isnan(summary.model):
         print(
             f"\nmedian absolute error over {summary.counted} of {summary.cells} cells: "
@@ -80,6 +55,43 @@ def command(stores: tuple[Path, ...], as_json: bool) -> int:
         f"A/A noise floor of each sweep (median difference of two measurements of one cell): {known or 'unknown'}"
     )
     return OK
+
+
+def _json(scores: Sequence[Score], summary: Summary, floors: Sequence[float | None]) -> dict[str, Any]:
+    from models.metrics import number
+
+    rows = [
+        {
+            "scenario": one.scenario.to_json(),
+            "measured": {name: number(getattr(one, key)) for name, key in _MEASURED},
+            "predicted": number(one.predicted),
+            "naive": number(one.naive),
+            "broken": list(one.broken),
+        }
+        for one in scores
+    ]
+    return {
+        "cells": rows,
+        "median_error": {"predicted": number(summary.model), "naive": number(summary.naive)},
+        "counted": summary.counted,
+        "noise_floors": list(floors),
+    }
+
+
+def _row(one: Score) -> tuple[str, ...]:
+    return (
+        _shown(one.measured, ",.0f"),
+        f"{_shown(one.low, ',.0f')} to {_shown(one.high, ',.0f')}",
+        _shown(one.predicted, ",.0f"),
+        _shown(one.error, "+.0%"),
+        _shown(one.naive, ",.0f"),
+        _shown(one.naive_error, "+.0%"),
+        one.label + (f" (broken: {', '.join(one.broken)})" if one.broken else ""),
+    )
+
+
+def _shown(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else format(value, form)
 
 
 _MEASURED = (("value", "measured"), ("low", "low"), ("high", "high"))

@@ -15,6 +15,7 @@ from harness.cli._options import (
     OUTSIDE,
     SAMPLE,
     STOPPING,
+    STORE,
     SYSTEM,
     outside_settings,
     print_json,
@@ -46,13 +47,7 @@ if TYPE_CHECKING:
 @EFFORT
 @STOPPING
 @SAMPLE
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The store (default: a new one in results/).",
-)
-@click.option("--resume", is_flag=True, help="Go on with --out, or with the newest store in results/.")
+@STORE
 @click.option("--quick", is_flag=True, help="Short windows and two blocks: a first look.")
 @click.option("--dry-run", is_flag=True, help="Print what would be measured and how long it takes.")
 @click.option("--no-predict", is_flag=True, help="Measure only.")
@@ -79,7 +74,7 @@ def command(
       python -m harness sweep --var clients --values 1:100 --service stock --server sbuf --set workers=4
       python -m harness sweep --var workers --values 1:8 --set steal=none --set steal=next
       python -m harness sweep --var clients --target http://127.0.0.1:8000/
-      python -m harness sweep --var workers --command 'gunicorn -w {workers} app:app -b 127.0.0.1:{port}' \
+      python -m harness sweep --var workers --command 'gunicorn -w {workers} app:app -b 127.0.0.1:{port}' \\
           --target http://127.0.0.1:{port}/
     """
     from harness import request as requests
@@ -112,8 +107,7 @@ def _say_chosen(store: Store, request: Request) -> None:
 
 def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:
     """Executes the store's plan, shows its result (json, text or None), and gives the exit code."""
-    from harness import document, sweeping
-    from harness.judging import auditing
+    from harness import auditing, document, sweeping
     from harness.progress import Reporting
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import measuring
+from harness import recorded
 from models import quantiles
 from models.metrics import number
 
@@ -30,7 +30,7 @@ def certificate(records: Sequence[Record], key: str | None, clock_cost: float | 
         ceiling: throughput that the generator reached (1/s, with its interval); cpu_per_request: of the generator's
         own CPU time (s); lag: p50, p99 and max of how late requests were sent (s); clock_cost (s); threads; null_key.
     """
-    rates = [measuring.throughput_of(record) for record in records]
+    rates = [recorded.throughput_of(record) for record in records]
     return {
         "ceiling": quantiles.interval(rates).to_json() if rates else None,
         "cpu_per_request": number(_cpu(records)),
@@ -44,7 +44,7 @@ def certificate(records: Sequence[Record], key: str | None, clock_cost: float | 
 def _cpu(records: Sequence[Record]) -> float | None:
     """The generator's CPU time over the requests of its window; both edges of the CPU's reading lie close to it."""
     known = [record for record in records if record["edge"]["load_cpu"] is not None]
-    requests = sum(measuring.throughput_of(record) * record["edge"]["time"] * 1e-9 for record in known)
+    requests = sum(recorded.throughput_of(record) * record["edge"]["time"] * 1e-9 for record in known)
     return sum(record["edge"]["load_cpu"] for record in known) * 1e-9 / requests if requests else None
 
 

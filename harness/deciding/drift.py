@@ -9,9 +9,12 @@ from statistics import median
 from typing import Any
 
 from harness.cell import Replicate
+from harness.judging import marks
 from models.metrics import number
 
-DRIFT = 0.05  # relative shift of the yardstick from the sweep's median that marks a block
+DRIFT = marks.TABLE[
+    "drift"
+].limit  # relative shift of the yardstick from the sweep's median that marks a block
 # The null server's speed is that of system calls. On virtual machines it wanders by ±20 % within minutes while
 # the arithmetic yardstick stands still, and one window of it scatters by as much: a limit of 5 % would reject
 # every block, and with them the very scatter that the intervals are there to show. Beyond this limit the
@@ -46,6 +49,12 @@ class Drift:
 
     def keeps(self, session: int, replicate: Replicate) -> bool:
         return not self.left_out or (session, replicate.block) not in self.drifted
+
+    def off(self, session: int, replicate: Replicate) -> float:
+        """Shift of the machine's speed while a replicate ran: the yardstick's, or a null server's beyond its limit."""
+        name = (session, replicate.block)
+        null = abs(self.null_shifts.get(name, 0.0))
+        return max(abs(self.shifts.get(name, 0.0)), null if null > NULL_DRIFT else 0.0)
 
     def shown(self, name: tuple[int, int]) -> str:
         """How far a drifted block was off: by the yardstick, or else by the null server."""

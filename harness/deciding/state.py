@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.cell import Cell, Replicate
 from harness.deciding import stopping
 from harness.deciding.certificate import certificate
@@ -44,7 +44,7 @@ class State:
     def throughputs(self, kind: str, key: str) -> dict[int, float]:
         """By block, 1/s, of the blocks that count."""
         return {
-            replicate.block: measuring.throughput_of(replicate.record)
+            replicate.block: recorded.throughput_of(replicate.record)
             for session, replicate in self.replicates[kind].get(key, ())
             if self.drift.keeps(session, replicate)
         }
@@ -69,7 +69,7 @@ def read(store: Store) -> State:
     replicates = {kind: store.replicates(kind) for kind in (CELL, CONTROL, NULL)}
     every = [row for rows in replicates.values() for row in _flat(rows)]
     nulls, blocks = _flat(replicates[NULL]), store.blocks()
-    drift = drift_of(blocks, {(s, r.block): measuring.throughput_of(r.record) for s, r in nulls})
+    drift = drift_of(blocks, {(s, r.block): recorded.throughput_of(r.record) for s, r in nulls})
     sessions = store.sessions()
     proof = certificate(
         [replicate.record for replicate in _steady(nulls, drift)],
@@ -85,13 +85,13 @@ def read(store: Store) -> State:
         rows, known = replicates[CELL].get(scenario.key, ()), predictions.get(scenario.key)
         predicted = known.metrics if known else None
         used = _steady(rows, drift)
-        off = max((abs(drift.shifts.get((s, r.block), 0.0)) for s, r in rows if r in used), default=0.0)
+        off = max((drift.off(s, r) for s, r in rows if r in used), default=0.0)
         cell = measuring.cell_of(scenario, used, predicted, level, ceiling, off)
         cells[scenario.key] = replace(cell, replicates=tuple(replicate for _, replicate in rows))
     begun = {replicate.block for _, replicate in every}
     evidence = stopping.Evidence(
         rates={
-            key: [measuring.throughput_of(replicate.record) for replicate in _steady(rows, drift)]
+            key: [recorded.throughput_of(replicate.record) for replicate in _steady(rows, drift)]
             for key, rows in replicates[CELL].items()
             if key in cells and not cells[key].broken
         },

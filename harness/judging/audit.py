@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness import recorded
 from harness.judging import findings, marks, summaries
 from models import quantiles
 from models.metrics import Finding, Mark, Metrics
@@ -74,12 +75,12 @@ def _connecting(scenario: Scenario, records: Records, measured: Metrics) -> floa
 def _failures(scenario: Scenario, records: Records, measured: Metrics) -> float:
     failed = sum(sum(r["errors"].values()) for r in records)
     failed += sum(r.get("errors_outside", {}).get(kind, 0) for r in records for kind in _LOST)
-    answered = sum(h["count"] for r in records for h in r["histograms"].values())
+    answered = sum(map(recorded.replies, records))
     return float(failed / max(failed + answered, 1))
 
 
 def _silent(scenario: Scenario, records: Records, measured: Metrics) -> float:
-    return float(sum(not any(h["count"] for h in r["histograms"].values()) for r in records))
+    return float(sum(not recorded.replies(record) for record in records))
 
 
 def _orders(scenario: Scenario, records: Records, measured: Metrics) -> float:
@@ -153,24 +154,64 @@ def _stationarity(scenario: Scenario, records: Records, measured: Metrics) -> fl
 
 
 def _halves(bins: Bins) -> float:
-    """Relative change from half to half; 0 while within three standard errors of the bins' own scatter."""
+    """Relative change from half to half; 0 where chance could have made it."""
     half = bins.shape[1] // 2
-    change = bins[:, half:].mean() - bins[:, :half].mean()
-    scatter = np.concatenate([bins[:, :half], bins[:, half:]]).std(axis=1, ddof=1)
-    error = math.sqrt(float((scatter**2).mean()) * 2 / (half * len(bins)))
-    return float(abs(change) / bins.mean()) if abs(change) > marks.SURE * error else 0.0
+    parts = bins[:, : 2 * half].reshape(len(bins), 2, half)
+    rest = (parts - parts.mean(axis=2, keepdims=True)).reshape(-1, half)
+    variance = float((rest**2).sum()) / (len(rest) * (half - 1))
+    changes = parts[:, 1].mean(axis=1) - parts[:, 0].mean(axis=1)
+    return _sure(changes, variance * 2 / half, rest) / float(bins.mean())
 
 
 def _slope(bins: Bins) -> float:
-    """Relative change between the halves' middles by the least-squares line; 0 while within its error."""
+    """Relative change between the halves' middles by the least-squares line; 0 where chance could have made it."""
     count = bins.shape[1]
     place = np.arange(count) - (count - 1) / 2
     square = float((place**2).sum())
     slopes = bins @ place / square
     rest = bins - bins.mean(axis=1, keepdims=True) - slopes[:, None] * place
-    error = math.sqrt(float((rest**2).sum(axis=1).mean()) / (count - 2) / square / len(bins))
-    slope = float(slopes.mean())
-    return abs(slope) * (count / 2) / float(bins.mean()) if abs(slope) > marks.SURE * error else 0.0
+    variance = float((rest**2).sum()) / (len(rest) * (count - 2))
+    far = count / 2
+    return _sure(slopes * far, variance * far**2 / square, rest) / float(bins.mean())
+
+
+def _sure(changes: Bins, variance: float, rest: Bins) -> float:
+    """Size of the mean change if it is sure by either error: that of the bins, or that from replicate to replicate.
+
+    Bins that follow each other are alike, which makes a mean of n of them as uncertain as one of n (1 − r)/(1 + r)
+    independent ones (for a first-order autoregression with correlation r). The replicates are independent whatever
+    the bins are, but few. One alone cannot tell a trend from bins that are alike, and is judged strictly.
+
+    Parameters
+    ----------
+    changes : array
+        Of each replicate.
+    variance : float
+        Of one replicate's change if the bins were independent.
+    rest : array, a row for each stretch of bins
+        What the change leaves unexplained.
+    """
+    change, count = abs(float(changes.mean())), len(changes)
+    alike = _correlation(rest) if count > 1 else 0.0
+    error = math.sqrt(variance / count * (1 + alike) / (1 - alike))
+    if change > marks.SURE * error:
+        return change
+    if count < 2:
+        return 0.0
+    between = (
+        quantiles.t_quantile(count - 1, marks.SURE_LEVEL) * float(changes.std(ddof=1)) / math.sqrt(count)
+    )
+    return change if change > between else 0.0
+
+
+def _correlation(rest: Bins) -> float:
+    """Correlation of neighbouring bins, 0 at least; short stretches show (1 + 3r)/n too little (Kendall 1954)."""
+    square = float((rest**2).sum())
+    if square == 0:
+        return 0.0
+    length = rest.shape[1]
+    shown = float((rest[:, 1:] * rest[:, :-1]).sum()) / square
+    return float(min(max((length * shown + 1) / (length - 3), 0.0), marks.MOST_ALIKE))
 
 
 def _standstill(record: Mapping[str, Any], measured: Metrics) -> float:

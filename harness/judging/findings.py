@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness import recorded
 from harness.judging import marks
 from models import quantiles
 from models.metrics import Finding, Metrics
@@ -88,7 +89,7 @@ def _growth(records: Records) -> float:
     if not planned:
         return 0.0
     waiting = sum(record["backlog"][1] - record["backlog"][0] for record in rows)
-    answered = sum(h["count"] for record in rows for h in record["histograms"].values())
+    answered = sum(map(recorded.replies, rows))
     failed = sum(sum(record["errors"].values()) for record in rows)
     # With connections to spare, the queue is in the server: then its growth is in the response too.
     behind = planned - answered - failed if _slowing(rows) else 0
@@ -115,7 +116,7 @@ def _network(records: Records, *names: str) -> float:
 def _again(records: Records) -> float:
     """Segments sent again, those that open a connection apart, for each reply."""
     again = _network(records, "retransmissions") - _network(records, "syn_retransmissions")
-    answered = sum(h["count"] for record in records for h in record["histograms"].values())
+    answered = sum(map(recorded.replies, records))
     return float(max(again, 0.0) / max(answered, 1))
 
 

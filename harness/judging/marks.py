@@ -11,6 +11,8 @@ BROKEN, FINDING = "broken", "finding"
 SOUND_SHARE = 0.90  # share of a default sweep's cells that must not be broken
 
 SURE = 3.0  # standard errors that a change must exceed before its size is looked at
+SURE_LEVEL = 0.9973  # the same as a two-sided level
+MOST_ALIKE = 0.8  # correlation of neighbouring bins at most: a trend makes them alike too
 FEWEST_REPLIES = 20  # replies in a twentieth of the window below which chance alone could empty it
 FEWEST_EACH = 25  # replies of a client in the mean, below which chance alone could starve one
 LONGEST_PAUSE = 2.0  # responses that a standstill must outlast: replies that come in bursts are none

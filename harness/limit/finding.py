@@ -18,9 +18,9 @@ from harness import provenance, sweeping
 from harness import request as requests
 from harness.cell import Replicate
 from harness.errors import HarnessError
-from harness.limit import bracketing
+from harness.limit import FIGURES, bracketing
 from harness.limit.bracketing import UNDECIDED, Bracket, Range
-from harness.limit.trial import FIGURES, PATIENCE, Criterion, Trial
+from harness.limit.trial import PATIENCE, Criterion, Trial
 from harness.outside import contact, outsiders
 from harness.plan import CELL, NULL, Plan, Visit, null_scenario
 from harness.progress import Progress
@@ -33,6 +33,7 @@ from models.wording import figure, percent, seconds
 VARIABLES = {"open": "arrival_rate", "closed": "clients"}
 LOWEST = {"arrival_rate": 100.0, "clients": 1.0}
 USUAL_TRIALS = 14  # for the progress bar alone
+VAGUE = 1e4  # ratio of an interval's ends, of too few runs, from which it tells nothing and is not shown
 
 
 @dataclass(slots=True)
@@ -105,6 +106,7 @@ def search_for(
 
 
 def options() -> str:
+    """The options that give a limit, as a list in words."""
     return ", ".join(f"--{name}" for name in FIGURES)
 
 
@@ -314,17 +316,23 @@ def text(result: Mapping[str, Any]) -> str:
     """The result as a sentence and a table."""
     from harness import table
 
-    name, limit, criterion = result["variable"], result["limit"], result["criterion"]
-    within = f"{criterion['figure']} stays within {seconds(criterion['limit'])}"
-    first = f"{within} up to {name}={limit['value']:g}"
-    if limit["high"] is not None:
-        (over,) = (trial for trial in result["trials"] if trial["value"] == limit["high"])
-        slow = over["figure"] is not None and over["figure"] > criterion["limit"]
-        why = f"{criterion['figure']} {seconds(over['figure'])}" if slow else over["findings"][0]
-        first += f", and no longer at {name}={limit['high']:g} ({why})"
     rows = [_row(trial) for trial in result["trials"]]
-    heads = (name, criterion["figure"], "interval", "runs", "verdict", "findings")
-    return "\n".join([first, result["stopped"], "", *table.lines(rows, heads, words=2)])
+    heads = (result["variable"], result["criterion"]["figure"], "interval", "runs", "verdict", "findings")
+    return "\n".join([sentence(result), result["stopped"], "", *table.lines(rows, heads, words=2)])
+
+
+def sentence(result: Mapping[str, Any]) -> str:
+    """The limit that was found, and what is wrong beyond it."""
+    name, limit, criterion = result["variable"], result["limit"], result["criterion"]
+    found = (
+        f"{criterion['figure']} stays within {seconds(criterion['limit'])} up to {name}={limit['value']:g}"
+    )
+    if limit["high"] is None:
+        return found
+    (over,) = (trial for trial in result["trials"] if trial["value"] == limit["high"])
+    slow = over["figure"] is not None and over["figure"] > criterion["limit"]
+    why = f"{criterion['figure']} {seconds(over['figure'])}" if slow else over["findings"][0]
+    return f"{found}, and no longer at {name}={limit['high']:g} ({why})"
 
 
 def _row(trial: Mapping[str, Any]) -> tuple[str, ...]:
@@ -332,7 +340,7 @@ def _row(trial: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{trial['value']:g}",
         "–" if trial["figure"] is None else seconds(trial["figure"]),
-        "–" if low is None else f"[{figure(low * 1e3)}, {figure(high * 1e3)}] ms",
+        "–" if low is None or high > VAGUE * low else f"[{figure(low * 1e3)}, {figure(high * 1e3)}] ms",
         str(trial["replicates"]),
         trial["verdict"],
         "; ".join(trial["findings"]),

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.cell import Cell, Replicate
 from harness.deciding import stopping
+from harness.judging import marks
 from harness.limit.bracketing import BEYOND, UNDECIDED, WITHIN
 from models import quantiles
 from models.metrics import Estimate, number
 from models.scenario import Scenario
-from models.wording import percent
+from models.wording import named, percent
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-FIGURES = (*QUANTILES, "mean")
-DELIVERED = 0.98  # share of the planned requests that must have been sent in the window
+DELIVERED = 1 - marks.TABLE["overloaded"].limit  # share of the planned requests that must have been sent
 PATIENCE = 3  # replicates at most over planned ones, for a value that cannot be told from the limit
 
 
@@ -29,9 +29,9 @@ class Criterion:
     figure: str
     limit: float
 
-    def of(self, record: Mapping[str, Any]) -> float:
-        """The figure of one replicate, s; nan without a reply."""
-        merged = quantiles.merge(record["histograms"].values())
+    def of(self, *records: Mapping[str, Any]) -> float:
+        """The figure of these replicates' replies together, s; nan without a reply."""
+        merged = quantiles.merge(h for record in records for h in record["histograms"].values())
         if self.figure == "mean":
             return quantiles.mean(merged)
         return quantiles.quantile(merged, QUANTILES[self.figure])
@@ -50,10 +50,17 @@ class Trial:
     failure: str = ""
 
     def figure(self, criterion: Criterion) -> Estimate:
-        """The criterion's figure over the replicates; its level allows for looking after each of them."""
-        figures = [criterion.of(replicate.record) for replicate in self.replicates]
-        level = stopping.LEVELS[-1][1]
-        return quantiles.interval(figures, level) if figures else Estimate(math.nan)
+        """The criterion's figure of all replies, with what the replicates' own ones scatter by about it.
+
+        Quantiles are of merged histograms: a mean of short runs' quantiles comes out low where queues are long.
+        The level of the interval allows for looking after each replicate.
+        """
+        records = [replicate.record for replicate in self.replicates]
+        figures = [figure for record in records if (figure := criterion.of(record)) > 0]
+        if not figures:
+            return Estimate(math.nan)
+        spread, whole = quantiles.interval(figures, stopping.LEVELS[-1][1]), criterion.of(*records)
+        return Estimate(whole, whole * spread.low / spread.value, whole * spread.high / spread.value)
 
     def obstacles(self) -> list[str]:
         """What puts the value beyond the limit whatever the response time was."""
@@ -66,7 +73,7 @@ class Trial:
         sent = sum(record.get("sent") or 0 for record in records)
         if planned and sent < DELIVERED * planned:
             found.append(f"only {percent(sent / planned)} of the planned requests were sent in time")
-        silent = sum(not measuring.replies(record) for record in records)
+        silent = sum(not recorded.replies(record) for record in records)
         if silent:
             found.append(f"no replies in {silent} of {len(records)} runs")
         return found
@@ -93,8 +100,8 @@ class Trial:
 
     def to_json(self, criterion: Criterion) -> dict[str, Any]:
         figure, cell = self.figure(criterion), self.cell()
-        marks = [f"broken: {mark.check}" for mark in cell.broken]
-        marks += [finding.name.replace("_", " ") for finding in cell.findings]
+        judged = [f"broken: {named(mark.check)}" for mark in cell.broken]
+        judged += [named(finding.name) for finding in cell.findings]
         return {
             "value": self.value,
             "replicates": len(self.replicates),
@@ -102,5 +109,5 @@ class Trial:
             "low": number(figure.low),
             "high": number(figure.high),
             "verdict": self.verdict(criterion),
-            "findings": [*self.obstacles(), *marks],
+            "findings": [*self.obstacles(), *judged],
         }

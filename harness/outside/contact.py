@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
+from http.client import HTTPException
+
+from pyx.dialogue import Dialogue, DialogueError
 
 from harness import subjects
 from harness.errors import MeasureError
@@ -12,7 +16,9 @@ from harness.outside import reaching
 from harness.plan import WINDOW, Plan
 from harness.request import Request
 from models.scenario import Scenario
+from models.wording import printable
 
+HIGHEST = {"2xx": 299, "3xx": 399, "any": 599}  # status of a right reply, by the knob of http
 SHARE = 4.0  # windows last so many times as long as everything around them: 80 % of the time is measured
 LONGEST = 10.0  # s, however long a server takes to start
 
@@ -44,11 +50,49 @@ def contact(scenario: Scenario) -> Contact:
     began = time.monotonic()
     with subjects.open(scenario) as server:
         looked = time.monotonic()
-        closes = reaching.closes(scenario, server.host, server.port)
+        closes = _greet(scenario, server.host, server.port)
         if not server.alive():
             raise MeasureError(server.death())
         looked = time.monotonic() - looked
     return Contact(time.monotonic() - began - looked, closes)
+
+
+def _greet(scenario: Scenario, host: str, port: int) -> bool:
+    """Asks for one reply, where that is known without the load; whether the server ends the connection with it."""
+    if scenario.service == "lines":
+        _line_reply(scenario, host, port)
+    return scenario.service == "http" and _page_reply(scenario, host, port)
+
+
+def _page_reply(scenario: Scenario, host: str, port: int) -> bool:
+    try:
+        reply = reaching.http_reply(scenario, host, port, float(scenario["ready_timeout"]))
+    except (OSError, HTTPException) as error:
+        why = printable(str(error))
+        raise MeasureError(f"{host}:{port} accepts connections, but gives no HTTP reply ({why})") from error
+    taken = str(scenario["status"])
+    if 200 <= reply.status <= HIGHEST[taken]:
+        return reply.closes
+    raise MeasureError(
+        f"{scenario['target']} answers {reply.status} {printable(reply.reason)}, and status={taken} takes it for a "
+        f"failure; mend that, or give --set status={'3xx' if reply.status < 400 else 'any'}"
+    )
+
+
+def _line_reply(scenario: Scenario, host: str, port: int) -> None:
+    options = scenario.native_options("service")
+    try:
+        dialogue = Dialogue("lines", options, host, port, float(scenario["ready_timeout"]))
+        with closing(dialogue):
+            text, _ = dialogue.ask(options["request"])
+    except DialogueError as error:
+        raise MeasureError(
+            f"request={options['request']}: {error} (reply_lines={options['reply_lines']})"
+        ) from error
+    if not dialogue.right:
+        raise MeasureError(
+            f"request={options['request']} is answered {printable(text.rstrip())}, not as expect={options['expect']} says"
+        )
 
 
 def met(

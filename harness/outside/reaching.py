@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -90,38 +91,39 @@ def connects(host: str, port: int) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP reply: its status and reason, and whether the server ends the connection although it was to be kept."""
+
+    status: int
+    reason: str
+    closes: bool
+
+
 def answers(scenario: Scenario, host: str, port: int, seconds: float) -> bool:
-    """Whether it accepts a connection and, with http, gives one whole reply, of any status, in so many seconds."""
+    """Whether it accepts a connection and, with http, gives one whole reply in so many seconds.
+
+    A reply of any status will do, but 503: a proxy gives it until the server behind it has started.
+    """
     if scenario.service != "http":
         return connects(host, port)
     try:
-        _http_reply(scenario, host, port, seconds)
+        return http_reply(scenario, host, port, seconds).status != 503 or scenario["status"] == "any"
     except (OSError, HTTPException):
         return False
-    return True
 
 
-def closes(scenario: Scenario, host: str, port: int) -> bool:
-    """Whether an http server ends the connection after its first reply although it was asked to keep it."""
-    if scenario.service != "http":
-        return False
-    try:
-        return _http_reply(scenario, host, port, float(scenario["ready_timeout"]))
-    except (OSError, HTTPException) as error:
-        raise MeasureError(f"{host}:{port} accepts connections, but gives no HTTP reply ({error})") from error
-
-
-def _http_reply(scenario: Scenario, host: str, port: int, seconds: float) -> bool:
-    """Asks for one reply and reads it; whether the server announced to end the connection with it."""
+def http_reply(scenario: Scenario, host: str, port: int, seconds: float) -> Reply:
+    """Asks for one reply and reads it; OSError or HTTPException when there is none."""
     path = filled(scenario, str(scenario["path"]), port)
     with closing(HTTPConnection(host, port, timeout=seconds)) as peer:
         peer.connect()
         if peer.sock.getsockname() == peer.sock.getpeername():
             raise ConnectionError("nobody listens")
-        peer.request("GET", path, headers={"Host": str(scenario["host"])})
+        peer.request(str(scenario["method"]), path, headers={"Host": str(scenario["host"])})
         reply = peer.getresponse()
         reply.read(ENOUGH)
-        return bool(reply.will_close)
+        return Reply(reply.status, reply.reason, bool(reply.will_close))
 
 
 def filled(scenario: Scenario, text: str, port: int) -> str:

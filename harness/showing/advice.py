@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.metrics import Finding, Mark
-from models.wording import amount, figure, is_share, named, percent
+from models.wording import amount, bare, is_share, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +75,4 @@ def advice(cells: Sequence[Mapping[str, Any]]) -> tuple[Advice, ...]:
 
 def mark_text(mark: Mark) -> str:
     """A mark with its figure and its limit: stationarity 14 % (limit 10 %)."""
-    value, limit = (percent(x) if is_share(mark.unit) else figure(x) for x in (mark.value, mark.limit))
-    return f"{named(mark.check)} {value} (limit {limit})"
+    return f"{named(mark.check)} {bare(mark.value, mark.unit)} (limit {bare(mark.limit, mark.unit)})"

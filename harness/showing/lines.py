@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.watching.timeline import Timeline
+from models import outside
 from models.knobs import Value
 from models.metrics import Finding, Mark, Metrics
 from models.series import Peak, Point, Series
@@ -16,7 +17,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon")
 Remarks = Mapping[float, tuple[str, ...]]
 Samples = Mapping[float, Timeline]
-LONGEST = 60  # characters of a command or an address in a title
+LONGEST = 60  # characters of a name or an address in a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def labels_of(fixed: Sequence[Mapping[str, Value]]) -> list[str]:
 
 
 def system_of(settings: Mapping[str, Any]) -> str:
-    """A system in a title: service and server, or the command, address or file of one that is not ours.
+    """A system in a title: service and server, or the program, address or file of one that is not ours.
 
     Parameters
     ----------
@@ -118,9 +119,8 @@ def system_of(settings: Mapping[str, Any]) -> str:
     server = settings.get("server")
     name = "file" if settings.get("file") else server if server in ("command", "target") else ""
     text = str(settings.get(name) or "")
-    if name == "command":  # the folders that its programme lies in tell nothing
-        first, _, rest = text.partition(" ")
-        text = f"{first.rpartition('/')[2]} {rest}".strip()
+    if name == "command":
+        text = outside.program(text)
     if text:
         shown = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         return f"figures from {shown}" if name == "file" else shown

@@ -41,6 +41,7 @@ h3 { margin: 0; font-size: 1rem; font-weight: 600; }
 p, main li { margin: .4rem 0; max-width: 76ch; }
 main ul { margin: .3rem 0; padding-left: 1.2rem; }
 main li { margin: .2rem 0; }
+code { font-size: .9em; overflow-wrap: anywhere; }
 h2 ~ h3 { margin-top: 1.2rem; }
 .kind { margin: 0 0 .2rem; font-size: .8rem; letter-spacing: .06em; text-transform: uppercase;
   color: var(--pale); }

@@ -14,17 +14,19 @@ from models.metrics import Estimate, Finding, Mark, Metrics
 from models.series import Point
 from models.wording import figure, finding, named
 
-_COLUMNS = (
-    ("throughput", "1/s"),
-    ("± 95 %", "1/s"),
-    ("predicted", "1/s"),
-    ("error", "%"),
-    ("mean response", "ms"),
-    ("predicted", "ms"),
-    ("p99", "ms"),
+_EVER, _PREDICTED, _OPEN = "ever", "predicted", "open"  # which lines have a column
+_COLUMNS = (  # name, unit, which lines have it, digits
+    ("throughput", "1/s", _EVER, 4),
+    ("± 95 %", "1/s", _EVER, 2),
+    ("predicted", "1/s", _PREDICTED, 4),
+    ("error", "%", _PREDICTED, 2),
+    ("mean response", "ms", _EVER, 3),
+    ("predicted", "ms", _PREDICTED, 3),
+    ("p99", "ms", _EVER, 3),
+    ("p99 service", "ms", _OPEN, 3),
+    ("backlog", "arrivals", _OPEN, 3),
+    ("CPUs busy", "%", _EVER, 3),
 )
-_OPEN = (("p99 service", "ms"), ("backlog", "arrivals"))
-_LAST = (("CPUs busy", "%"),)
 
 
 def tables(lines: Sequence[Line]) -> Iterator[str]:
@@ -36,17 +38,24 @@ def tables(lines: Sequence[Line]) -> Iterator[str]:
             "broken configurations have none. Findings are what a configuration is there to show.</p>"
         )
     for line in lines:
-        opened = any(point.measured.service_time for point in line.measured if point.measured)
-        columns = (*_COLUMNS, *(_OPEN if opened else ()), *_LAST)
+        shown = _shown(line)
+        columns = [(name, unit) for name, unit, which, _ in _COLUMNS if which in shown]
         heads = [(line.variable, figure_style.UNITS.get(line.variable, "")), *columns]
         cells = "".join(head(name, unit) for name, unit in heads)
         shared = _shared(line)
-        rows = "".join(_row(line, point, opened, shared) for point in line.points)
+        rows = "".join(_row(line, point, shown, shared) for point in line.points)
         yield f'<div class="scroll" style="--line: {line.colour}"><table>'
         yield f'<caption><span class="dot"></span>{html.escape(line.label)}</caption>'
         yield f'<thead><tr>{cells}<th scope="col" class="words">marks and findings</th></tr></thead>'
         yield f"<tbody>{rows}</tbody></table></div>"
         yield from (f'<p class="note">For all of these: {html.escape(text)}.</p>' for text in sorted(shared))
+
+
+def _shown(line: Line) -> frozenset[str]:
+    """Which columns say something of a line."""
+    opened = any(point.measured.service_time for point in line.points if point.measured)
+    predicted = any(point.predicted for point in line.points)
+    return frozenset({_EVER} | ({_OPEN} if opened else set()) | ({_PREDICTED} if predicted else set()))
 
 
 def _shared(line: Line) -> frozenset[str]:
@@ -62,21 +71,22 @@ def error(point: Point) -> float:
     return point.predicted.throughput.value / point.measured.throughput.value - 1
 
 
-def _row(line: Line, point: Point, opened: bool, shared: frozenset[str]) -> str:
+def _row(line: Line, point: Point, shown: frozenset[str], shared: frozenset[str]) -> str:
     """One value of the variable; figures that are not known are dashes."""
     measured, predicted = point.measured or _NOTHING, point.predicted or _NOTHING
     half = (measured.throughput.high - measured.throughput.low) / 2
     service = (measured.service_time or {}).get("p99", math.nan)
     figures = (
-        (measured.throughput.value, 4),
-        (half, 2),
-        (predicted.throughput.value, 4),
-        (error(point) * 100, 2),
-        (measured.response.value * 1e3, 3),
-        (predicted.response.value * 1e3, 3),
-        (measured.p99 * 1e3, 3),
-        *(((service * 1e3, 3), (measured.counters.get("backlog", math.nan), 3)) if opened else ()),
-        (measured.utilisation.get("cpu", math.nan) * 100, 3),
+        measured.throughput.value,
+        half,
+        predicted.throughput.value,
+        error(point) * 100,
+        measured.response.value * 1e3,
+        predicted.response.value * 1e3,
+        measured.p99 * 1e3,
+        service * 1e3,
+        measured.counters.get("backlog", math.nan),
+        measured.utilisation.get("cpu", math.nan) * 100,
     )
     kinds = ["broken"] if point.broken else []
     kinds += ["member"] if point.x in line.peak.members else []
@@ -84,7 +94,9 @@ def _row(line: Line, point: Point, opened: bool, shared: frozenset[str]) -> str:
     words = [_hinted(f"broken: {mark_text(mark)}", mark) for mark in point.broken]
     words += [html.escape(remark) for remark in line.remarks.get(point.x, ()) if remark not in shared]
     words += [_hinted(finding(found.name, found.value, found.unit), found) for found in point.findings]
-    texts = [figure(point.x, 6), *(figure(value, digits, padded=True) for value, digits in figures)]
+    texts = [figure(point.x, 6)]
+    for value, (_, _, which, digits) in zip(figures, _COLUMNS, strict=True):
+        texts += [figure(value, digits, padded=True)] if which in shown else []
     cells = "".join(f"<td>{text}</td>" for text in texts)
     return f'<tr class="{" ".join(kinds)}">{cells}<td class="words">{"; ".join(words)}</td></tr>'
 

@@ -12,6 +12,7 @@ from harness.errors import MeasureError
 from harness.outside import reaching
 from models import outside
 from models.scenario import Scenario
+from models.wording import printable
 from pyx.keeper import Keeper, KeeperError
 
 LAST_LINES = 2  # of its output that are shown when it fails
@@ -35,7 +36,7 @@ class Command:
         return self._keeper.status() is None
 
     def death(self) -> str:
-        return f"{self._name} {_how(self._keeper)} while it was measured"
+        return f"{self._name} {_how(self._keeper)} while it was measured{_last_words(self._keeper)}"
 
 
 @contextmanager
@@ -111,6 +112,6 @@ def _how(keeper: Keeper) -> str:
 
 def _last_words(keeper: Keeper) -> str:
     """The end of what it wrote, and before it the exception that it died of, which can stand further up."""
-    lines = [" ".join(line.split()) for line in keeper.output().splitlines() if line.strip()]
+    lines = [printable(" ".join(line.split())) for line in keeper.output().splitlines() if line.strip()]
     raised = [line for line in lines[:-LAST_LINES] if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return f": {' | '.join([*raised[-1:], *lines[-LAST_LINES:]])}" if lines else ""

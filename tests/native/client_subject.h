@@ -79,8 +79,8 @@ static int feed(struct subject *subject, const char *reply, size_t length, size_
     return rc;
 }
 
-static void expect(struct subject *subject, const char *what, const char *reply, size_t length,
-                   int expected) {
+static inline void expect(struct subject *subject, const char *what, const char *reply, size_t length,
+                          int expected) {
     for (size_t piece = 1; piece <= 10000; piece *= 100) {
         size_t taken;
         ask(subject);

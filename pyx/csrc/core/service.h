@@ -28,7 +28,7 @@ struct service_ops {
     const char *const *operations; /* names, ended by NULL; the index is the operation's number */
     size_t max_request; /* bytes that a request can take: the limit of a connection's input buffer */
 
-    /* ---- server side; all of it NULL or 0 in a service that has a client side only ---- */
+    /* Server side; all of it NULL or 0 in a service that has a client side only. */
     size_t session_size; /* bytes, given zeroed to open */
 
     /* `threads`: how many threads may be inside run at the same time. On failure message gets one line. */
@@ -58,7 +58,7 @@ struct service_ops {
     /* Writes the reply after all tasks ran. 0: keep the connection. 1: close it once the reply is sent. */
     int (*reply)(void *service, void *session, struct buffer *out);
 
-    /* ---- client side ---- */
+    /* Client side. */
     size_t client_session_size;
     /* Whether the client side's settings can be used. -EINVAL: message gets one line. NULL: whatever the knob
      * tables allow can be. client_create says no more than -EINVAL of the same faults. */
@@ -87,7 +87,8 @@ struct service_ops {
     int (*finish)(void *client, void *session);
 
     /* Asked after each complete reply. Nonzero: the peer announced with it that it ends the connection, which
-     * is no failure: the next request needs a new one. NULL: peers never do. */
+     * is no failure: the next request needs a new one. NULL: peers never do. Where it is not, they may also
+     * end a connection that is idle. */
     int (*ends)(void *client, void *session);
 
     /* Writes the request that a line typed by a person means, in the protocol's own words; answer then tells

@@ -53,6 +53,7 @@ static double churn(const struct config *config) {
 }
 
 static const struct policy policy = {
+    .lazy = 1,
     .churn = churn,
     .create = prepare,
     .destroy = release,

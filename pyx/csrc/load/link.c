@@ -26,12 +26,16 @@ void link_free(struct link *link) {
     buffer_free(&link->out);
 }
 
+static int watch(struct link *link, int operation, int fd) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link->owner};
+    return epoll_ctl(link->epoll, operation, fd, &event) ? -errno : 0;
+}
+
 int link_open(struct link *link, const struct load_env *env, void *service_client, in_addr_t from) {
     int fd = sock_connect(&env->to, from);
     if (fd < 0)
         return fd;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link->owner};
-    int rc = epoll_ctl(link->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+    int rc = watch(link, EPOLL_CTL_ADD, fd);
     if (!rc) {
         memset(link->session, 0, env->service->client_session_size);
         rc = env->service->client_open(service_client, link->session);
@@ -42,6 +46,10 @@ int link_open(struct link *link, const struct load_env *env, void *service_clien
     }
     link->fd = fd;
     return 0;
+}
+
+int link_again(struct link *link) {
+    return watch(link, EPOLL_CTL_MOD, link->fd);
 }
 
 int link_opened(struct link *link, const struct load_env *env, void *service_client) {

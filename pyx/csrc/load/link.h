@@ -3,8 +3,8 @@
  *
  * epoll watches each socket edge-triggered for everything from the start, so that a request costs no call to
  * epoll_ctl: who gets an event must read until less comes than was asked for, or until the end of the stream
- * that the event announced. `in` and `out` hold bytes only while a reply is incomplete or the socket is full,
- * so that thousands of connections cost little memory. */
+ * that the event announced, or call link_again. `in` and `out` hold bytes only while a reply is incomplete or
+ * the socket is full, so that thousands of connections cost little memory. */
 #ifndef KNEEPOINT_LINK_H
 #define KNEEPOINT_LINK_H
 
@@ -25,6 +25,9 @@ void link_free(struct link *link);
 /* Begins to connect, with a fresh session, from a local address or 0; epoll reports room to write when it is
  * done. */
 int link_open(struct link *link, const struct load_env *env, void *service_client, in_addr_t from);
+
+/* Has epoll report once more what the connection is ready for. */
+int link_again(struct link *link);
 
 /* The outcome of connecting; the session then knows its own address. */
 int link_opened(struct link *link, const struct load_env *env, void *service_client);

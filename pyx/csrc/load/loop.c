@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, CONNECT_AT_ONCE = 256, SCRATCH = 65536 };
+enum { EVENTS = 256, CONNECT_AT_ONCE = 256, SCRATCH = 65536, READS_AT_ONCE = 16 };
 static const int64_t CONNECT_LIMIT_NS = 10000000000, RETRY_NS = 10000000, DRAIN_LIMIT_NS = 2000000000,
                      SCAN_LEAST_NS = 1000000, SCAN_MOST_NS = 1000000000;
 
@@ -44,8 +44,8 @@ static void dial(struct loop *loop, struct client *client, int64_t now) {
     }
 }
 
-/* Ends the connection after a failure and connects anew after a moment: that of the request already planned
- * if the client was thinking, as each client has one timer at most. */
+/* Ends the connection after a failure. It is made anew after a moment, or, by a client that thinks, for its
+ * next request. */
 static void fail(struct loop *loop, struct client *client, int rc, int64_t now) {
     if (client->state == RESPONSE && loop->common->policy->done)
         loop->common->policy->done(loop, client, now);
@@ -54,15 +54,21 @@ static void fail(struct loop *loop, struct client *client, int rc, int64_t now) 
     loop_count_error(loop, rc, now);
     hang_up(loop, client);
     buffer_consume(&loop->out, buffer_length(&loop->out));
+    if (client->timed)
+        return;
     change(loop, client, CONNECTING, now);
-    if (!client->timed)
-        set_timer(loop, client, now + RETRY_NS);
+    set_timer(loop, client, now + RETRY_NS);
 }
 
 void loop_ask(struct loop *loop, struct client *client, int64_t due, int64_t planned) {
     change(loop, client, GENERATOR, due);
     if (loop->draining) {
         change(loop, client, IDLE, due);
+        return;
+    }
+    if (client->link.fd < 0) {
+        client->overdue = 1;
+        dial(loop, client, clock_now());
         return;
     }
     const struct common *common = loop->common;
@@ -90,6 +96,17 @@ void loop_rest_until(struct loop *loop, struct client *client, int64_t now, int6
     set_timer(loop, client, due);
 }
 
+/* A connection has ended, as it may between two requests. */
+static void renew(struct loop *loop, struct client *client, int64_t now) {
+    hang_up(loop, client);
+    if (client->timed)
+        return; /* its next request finds out */
+    if (loop->common->policy->lazy)
+        loop->common->policy->ready(loop, client, now);
+    else
+        dial(loop, client, now);
+}
+
 /* `last`: the server ends the connection behind this reply. */
 static void complete(struct loop *loop, struct client *client, int last, int64_t now) {
     const struct common *common = loop->common;
@@ -109,8 +126,7 @@ static void complete(struct loop *loop, struct client *client, int last, int64_t
     if (!last && !common->once) {
         common->policy->ready(loop, client, now);
     } else if (common->once && common->client_closes) {
-        hang_up(loop, client);
-        dial(loop, client, now);
+        renew(loop, client, now);
     } else {
         client->finishing = 1;
         change(loop, client, CONNECTING, now);
@@ -171,9 +187,11 @@ static void digest(struct loop *loop, struct client *client, const char *bytes, 
     }
 }
 
-/* The server has ended the connection: some replies are complete by that. */
+/* The server has ended the connection: some replies are complete by that, and some protocols let a server end
+ * what is idle. */
 static void conclude(struct loop *loop, struct client *client, int64_t now) {
     const struct service_ops *service = loop->common->env.service;
+    int idle = client->state == THINKING && service->ends;
     int rc = client->state == RESPONSE && service->finish
                  ? service->finish(loop->common->service_client, client->link.session)
                  : 0;
@@ -181,16 +199,15 @@ static void conclude(struct loop *loop, struct client *client, int64_t now) {
         loop_count_error(loop, rc, now);
     if (rc)
         complete(loop, client, 1, now);
-    if (client->finishing) {
-        hang_up(loop, client);
-        dial(loop, client, now);
-    } else {
+    if (client->finishing || idle)
+        renew(loop, client, now);
+    else if (!rc)
         fail(loop, client, -ENOTCONN, now);
-    }
 }
 
+/* Reads until nothing is left, but not so long that one fast peer keeps the loop from the others. */
 static void receive(struct loop *loop, struct client *client, uint32_t events) {
-    for (;;) {
+    for (int reads = 0; reads < READS_AT_ONCE; reads++) {
         ssize_t got = recv(client->link.fd, loop->scratch, SCRATCH, MSG_DONTWAIT);
         if (got < 0) {
             if (errno == EINTR)
@@ -208,11 +225,14 @@ static void receive(struct loop *loop, struct client *client, uint32_t events) {
             return;
         }
         digest(loop, client, loop->scratch, (size_t)got);
-        if (client->state == CONNECTING && !client->finishing)
-            return; /* another connection by now, or none */
+        if (client->link.fd < 0 || (client->state == CONNECTING && !client->finishing))
+            return; /* none, or another connection by now */
         if (got < SCRATCH && !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
             return;
     }
+    int rc = link_again(&client->link);
+    if (rc)
+        fail(loop, client, rc, clock_now());
 }
 
 static void connected(struct loop *loop, struct client *client) {
@@ -220,6 +240,12 @@ static void connected(struct loop *loop, struct client *client) {
     int64_t now = clock_now();
     if (rc) {
         fail(loop, client, rc, now);
+        return;
+    }
+    if (client->overdue) {
+        client->overdue = 0;
+        client->due = now;
+        loop->common->policy->rung(loop, client);
         return;
     }
     if (loop->begun) {
@@ -291,6 +317,8 @@ static int turn(struct loop *loop, int64_t until) {
     struct timespec wait = clock_spec(next > loop->now ? next - loop->now : 0);
     atomic_store_explicit(&loop->polls, loop->polls + 1, memory_order_relaxed);
     int ready = epoll_pwait2(loop->epoll, events, EVENTS, &wait, NULL);
+    if (ready < 0 && errno != EINTR)
+        return -errno;
     for (int i = 0; i < ready; i++) {
         if (!events[i].data.ptr)
             return -ECANCELED;

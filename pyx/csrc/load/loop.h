@@ -26,6 +26,7 @@ struct client {
     enum state state;
     unsigned char finishing; /* connection=per_request: reply complete, waiting for the server to close */
     unsigned char timed;     /* has its entry in the timers */
+    unsigned char overdue;   /* its request is due, and waits for a connection */
     unsigned char listed;    /* for the policy */
     int operation;
     int64_t since;   /* when the state began */
@@ -41,6 +42,7 @@ struct loop;
 /* What makes a load; `own` of the loop is its data. */
 struct policy {
     int open; /* requests are planned, and kept apart from when they are sent */
+    int lazy; /* a connection that has ended is made anew when the next request is due, not at once */
 
     /* How many new connections a second are certain with connection=per_request; negative: unknown. */
     double (*churn)(const struct config *config);
@@ -51,16 +53,18 @@ struct policy {
     /* The load begins at that moment: `ready` follows for every client. May be NULL. */
     void (*begin)(struct loop *loop, int64_t now);
 
-    /* The client has a connection and nothing to do. */
+    /* The client has nothing to do, and a connection, unless the policy is lazy. */
     void (*ready)(struct loop *loop, struct client *client, int64_t now);
 
-    /* The timer set by loop_rest has rung. NULL where none is set. */
+    /* The timer set by loop_rest_until has rung, or the connection is there that the request then lacked.
+     * NULL where none is set. */
     void (*rung)(struct loop *loop, struct client *client);
 
     /* The client's request has ended, with a reply or by a failure. May be NULL. */
     void (*done)(struct loop *loop, struct client *client, int64_t now);
 
-    /* When tick is to be called next, and that call. NULL where there is nothing of the kind. */
+    /* When tick is to be called next, and that call, which may leave some of its work to the next one. NULL
+     * where there is nothing of the kind. */
     int64_t (*next)(struct loop *loop);
     void (*tick)(struct loop *loop, int64_t now);
 

@@ -24,7 +24,7 @@ static const struct knob knobs[] = {
     {0},
 };
 
-enum { MOST_WAITING = 4 << 20, FIRST_WAITING = 1024 };
+enum { MOST_WAITING = 4 << 20, FIRST_WAITING = 1024, ARRIVALS_AT_ONCE = 256 };
 
 struct arrivals {
     struct schedule schedule;
@@ -156,9 +156,11 @@ static int64_t next(struct loop *loop) {
     return loop->draining ? INT64_MAX : arrivals->next;
 }
 
+/* At most so many, and then a look at the replies: above what one thread can send, each tick would otherwise
+ * find more to do than the last. */
 static void tick(struct loop *loop, int64_t now) {
     struct arrivals *arrivals = loop->own;
-    while (arrivals->next <= now)
+    for (int i = 0; i < ARRIVALS_AT_ONCE && arrivals->next <= now; i++)
         arrive(loop, arrivals->count ? NULL : free_client(arrivals, loop->count));
 }
 

@@ -59,7 +59,7 @@ static void watch(struct select_server *server, int fd) {
 static void end(struct select_server *server, struct conn *conn, struct counter_block *me) {
     FD_CLR(conn->fd, &server->reading);
     FD_CLR(conn->fd, &server->writing);
-    while (server->highest > 0 && !FD_ISSET(server->highest, &server->reading))
+    while (!FD_ISSET(server->highest, &server->reading) && !FD_ISSET(server->highest, &server->writing))
         server->highest--;
     conn_list_remove(&server->conns, conn);
     conn_destroy(conn);
@@ -90,17 +90,18 @@ static void take(struct select_server *server, struct counter_block *me) {
     }
 }
 
-/* Reads and answers what one ready connection holds. */
+/* Reads and answers what one ready connection holds. While its output waits nothing is read: whatever the
+ * peer goes on sending would wake the loop for nothing. */
 static void serve(struct select_server *server, struct conn *conn, struct counter_block *me) {
     int rc = conn_fill(conn, MSG_DONTWAIT);
     if (rc >= 0)
         rc = conn_serve(conn, MSG_DONTWAIT, me);
-    if (rc < 0)
+    if (rc < 0) {
         end(server, conn, me);
-    else if (rc == 0)
-        FD_SET(conn->fd, &server->writing);
-    else
-        FD_CLR(conn->fd, &server->writing);
+        return;
+    }
+    FD_CLR(conn->fd, rc ? &server->writing : &server->reading);
+    FD_SET(conn->fd, rc ? &server->reading : &server->writing);
 }
 
 static void *loop(void *argument) {

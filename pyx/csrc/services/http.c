@@ -45,6 +45,7 @@ struct session {
     int ends;        /* the connection closes after the reply */
     int modern;      /* HTTP/1.1 */
     int hosts;       /* fields Host that came */
+    int expects;     /* content follows once it is asked for */
     int blank;       /* skipping: the line has nothing so far */
     size_t taken;    /* bytes of the head so far */
     int64_t content; /* bytes of content announced, then those still to come; -1: not announced */
@@ -205,11 +206,13 @@ static int take_field(const struct http *http, struct session *session, struct h
         session->content = length;
     } else if (http_text_is(name, "transfer-encoding")) {
         return refuse(session, 501);
+    } else if (http_text_is(name, "expect")) {
+        session->expects = session->modern && http_text_is(value, "100-continue");
     }
     return 0;
 }
 
-static int end_head(struct session *session) {
+static int end_head(struct session *session, struct buffer *out) {
     if (session->hosts > 1 || (session->modern && !session->hosts))
         return refuse(session, 400);
     if (session->content > CONTENT_LIMIT)
@@ -217,7 +220,7 @@ static int end_head(struct session *session) {
     if (session->content <= 0)
         return 1;
     session->phase = CONTENT;
-    return 0;
+    return session->expects ? buffer_printf(out, "HTTP/1.1 100 Continue\r\n\r\n") : 0;
 }
 
 /* Passes over a head that is too long, to its end: a connection closed with bytes unread is reset, and the
@@ -261,14 +264,14 @@ static int parse(void *service, void *memory, const char *in, size_t length, siz
         if (!found)
             return 0;
         if (found < 0) {
+            session->blank = session->phase == FIELDS; /* the line before has ended */
             session->phase = SKIPPING;
-            session->blank = 0;
             continue;
         }
         *used += taken;
         session->taken += taken;
         if (session->phase == FIELDS)
-            rc = line.length ? take_field(http, session, line) : end_head(session);
+            rc = line.length ? take_field(http, session, line) : end_head(session, out);
         else if (line.length) /* an empty line before a request is passed over (RFC 9112, 2.2) */
             rc = take_request(http, session, line);
     }

@@ -210,7 +210,7 @@ def _correlation(rest: Bins) -> float:
         return 0.0
     length = rest.shape[1]
     shown = float((rest[:, 1:] * rest[:, :-1]).sum()) / square
-    return min(max((length * shown + 1) / (length - 3), 0.0), marks.MOST_ALIKE)
+    return float(min(max((length * shown + 1) / (length - 3), 0.0), marks.MOST_ALIKE))
 
 
 def _standstill(record: Mapping[str, Any], measured: Metrics) -> float:

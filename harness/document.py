@@ -71,7 +71,7 @@ def _stopping(now: State, search: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why no further block was measured; a search stops by a rule of its own."""
     found = now.decision.to_json()
     if search:
-        from harness.finding_limit import sentence
+        from harness.limit.finding import sentence
 
         stopped = search["stopped"]
         said = (

@@ -183,6 +183,10 @@ def _settle(
 
 
 def _unknown(name: str, service: str, server: str, load: str, table: Mapping[str, Knob]) -> str:
+    if server == "command" and name == outside.PORT:
+        return (
+            "port: {port} is a free port, chosen for each server; write a fixed one out in command and target"
+        )
     if server in outside.KINDS:
         text = "the command or the target" if server == "command" else "the target"
         return f"{name}: neither a knob of {service} or {load}, nor written as {{{name}}} in {text}"

@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from harness import measuring
+from harness import measuring, recorded
 from harness.errors import MeasureError
 from harness.outside import contact
 from models.scenario import Scenario
+from pyx.server import EXECUTABLE
 
 HERE = "127.0.0.1:{port}"
 PYTHON = f"{sys.executable} -c"
@@ -90,3 +91,28 @@ def test_the_last_words_of_a_server_that_dies_stand_in_one_printable_line():
     with pytest.raises(MeasureError, match="status 3 while it was measured: out of ") as caught:
         measuring.measure_once(scenario, window=5.0, warmup=0.1)
     assert str(caught.value).isprintable()
+
+
+def test_windows_last_by_what_lies_around_them(monkeypatch):
+    started = Scenario.of("stock", "command", options={"command": "x {port}", "target": HERE})
+    found = contact.Contact(0.0, False)
+    monkeypatch.setattr(contact, "contact", lambda scenario: found)
+    for seconds, window in ((0.0, 1.0), (0.1, 1.0), (0.85, 4.0), (60.0, contact.LONGEST)):
+        found = contact.Contact(seconds, False)
+        assert contact.met(started, (), None, 0.15)[1] == pytest.approx(window, abs=0.11)
+    assert contact.met(started, (), 0.3, 0.15) == (started, 0.3)
+    assert contact.met(Scenario.of(), (), None, 0.15) == (Scenario.of(), 1.0)
+
+
+def test_a_server_that_keeps_no_connection_is_asked_once_on_each():
+    keeps = f"{EXECUTABLE} http select --port {{port}}"
+    scenarios = [
+        Scenario.of("http", "command", options={"command": command, "target": "http://127.0.0.1:{port}/"})
+        for command in (keeps, f"{keeps} connection=per_request")
+    ]
+    met, chosen = (contact.met(scenario, (), 0.1, 0.0)[0] for scenario in scenarios)
+    assert met == scenarios[0]
+    assert (chosen["connection"], chosen["closer"]) == ("per_request", "server")
+    assert contact.met(scenarios[1], ("connection",), 0.1, 0.0)[0] == scenarios[1]
+    record = measuring.measure_once(chosen, window=0.2, warmup=0.05).record
+    assert recorded.replies(record) > 0 and not any(record["errors"].values())

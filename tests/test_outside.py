@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import wire
 
-from harness import calibrate, measuring, recorded, subjects, sweeping, table
+from harness import calibrate, measuring, subjects, sweeping, table
 from harness.cli import main
 from harness.errors import HarnessError, MeasureError
-from harness.outside import contact, outsiders, reaching
+from harness.outside import outsiders, reaching
 from harness.request import Request
 from harness.subjects import _processes
 from models import outside
@@ -115,6 +115,7 @@ def test_every_placeholder_is_a_knob_of_any_type():
     [
         ({}, ["target: where"]),
         ({"target": HERE}, ["command: what starts"]),
+        ({"target": HERE, "command": "x {port}", "port": 80}, ["port: {port} is a free port"]),
         ({"target": HERE, "command": "x {port} {a} {b}", "b": 1}, ["a: {a} has no value"]),
         ({"target": HERE, "command": "x"}, ["{port}: does not stand in the command"]),
         ({"target": "127.0.0.1:80", "command": "x {port}"}, ["{port}: does not stand in the target"]),
@@ -233,7 +234,11 @@ def test_a_taken_port_is_not_measured():
     [
         ("raise KeyError('lost')", ["ended with status 1 before it answered", "KeyError: 'lost'"]),
         ("import os; os.kill(os.getpid(), 9)", ["was killed by signal 9"]),
-        ("pass", ["ended with status 0 before"]),
+        ("pass", ["server.py ended with status 0 before"]),
+        (
+            "print('[ERROR] no memory'); print('one', 'two', 'three', sep='\\n'); raise SystemExit(4)",
+            ["status 4 before it answered: [ERROR] no memory | two | three"],
+        ),
         ("import time; time.sleep(60)", ["did not answer at 127.0.0.1:", "within 0.5 s", "--ready-timeout"]),
         (
             "import os, socket, sys, time\n"
@@ -311,30 +316,6 @@ def test_free_ports_lie_where_no_connection_can_meet_itself():
     assert all(reaching.free_port("127.0.0.1") < low for _ in range(20))
 
 
-def test_windows_last_by_what_lies_around_them(monkeypatch):
-    found = contact.Contact(0.0, False)
-    monkeypatch.setattr(contact, "contact", lambda scenario: found)
-    for seconds, window in ((0.0, 1.0), (0.1, 1.0), (0.85, 4.0), (60.0, contact.LONGEST)):
-        found = contact.Contact(seconds, False)
-        assert contact.met(stock(), (), None, 0.15)[1] == pytest.approx(window, abs=0.11)
-    assert contact.met(stock(), (), 0.3, 0.15) == (stock(), 0.3)
-    assert contact.met(Scenario.of(), (), None, 0.15) == (Scenario.of(), 1.0)
-
-
-def test_a_server_that_keeps_no_connection_is_asked_once_on_each():
-    keeps = f"{EXECUTABLE} http select --port {{port}}"
-    scenarios = [
-        Scenario.of("http", "command", options={"command": command, "target": "http://127.0.0.1:{port}/"})
-        for command in (keeps, f"{keeps} connection=per_request")
-    ]
-    met, chosen = (contact.met(scenario, (), 0.1, 0.0)[0] for scenario in scenarios)
-    assert met == scenarios[0]
-    assert (chosen["connection"], chosen["closer"]) == ("per_request", "server")
-    assert contact.met(scenarios[1], ("connection",), 0.1, 0.0)[0] == scenarios[1]
-    record = measuring.measure_once(chosen, window=0.2, warmup=0.05).record
-    assert recorded.replies(record) > 0 and not any(record["errors"].values())
-
-
 def test_a_sweep_over_a_command(monkeypatch, tmp_path):
     """Refused predictions without a calibration; fit, explanation and table; resumed with more values."""
 
@@ -365,6 +346,45 @@ def test_a_command_that_fails_leaves_no_store(tmp_path, monkeypatch, capsys):
     assert main(["sweep", "--var", "workers", *words, "--out", "a"]) == 1
     assert "false ended with status 1 before it answered" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_cause_that_names_other_numbers_each_time_is_said_once(script, tmp_path, capsys):
+    server = script(
+        "import os, sys\n"
+        "if sys.argv[1] == '2': sys.exit(f'process {os.getpid()} cannot have two')\n"
+        f"os.execv({str(EXECUTABLE)!r}, ['server', 'stock', 'select', '--port', sys.argv[2]])\n"
+    )
+    words = [
+        "--command",
+        f"{server} {{workers}} {{port}}",
+        "--target",
+        HERE,
+        "--protocol",
+        "stock",
+        "--no-report",
+    ]
+    words += ["--quick", "--reps", "2", "--time", "0.1", "--out", str(tmp_path / "s.sqlite")]
+    assert main(["sweep", "--var", "workers", "--values", "2,3,4", *words]) == 1
+    said = capsys.readouterr().err
+    assert [
+        line.endswith("cannot have two (2 times)") for line in said.splitlines() if line.startswith("error: ")
+    ] == [True]
+
+
+def test_a_dry_run_starts_nothing_and_counts_the_longest_windows(capsys):
+    words = [
+        "--command",
+        "no-such-program {port} {workers}",
+        "--target",
+        HERE,
+        "--protocol",
+        "stock",
+        "--dry-run",
+    ]
+    assert main(["sweep", "--var", "workers", "--values", "1,2", *words]) == 0
+    assert "measurements of 1 to 10 s" in capsys.readouterr().out
+    assert main(["sweep", "--var", "workers", "--values", "1,2", "--time", "1", *words]) == 0
+    assert "measurements of 1 s" in capsys.readouterr().out
 
 
 def test_a_grid_over_two_placeholders(capsys):

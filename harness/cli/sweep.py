@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +85,7 @@ def command(
     settings += outside_settings(given)
     request = requests.Request(options=requests.settings(settings), **given)
     if dry_run:
-        return _dry_run(requests.make(request), as_json, not no_predict)
+        return _dry_run(requests.make(request), request, as_json, not no_predict)
     with sweeping.open_for(request, out, resume) as store:
         if not resume:
             _say_chosen(store, request)
@@ -96,13 +98,17 @@ def _say_chosen(store: Store, request: Request) -> None:
 
     plan = store.plan()
     assert plan is not None
-    if plan.server == "command" and request.window is None and not request.quick:
+    if _chooses_window(plan, request):
         print(
             f"window: {plan.window:g} s, by how long starting and stopping the server takes", file=sys.stderr
         )
     options = dict(plan.options)
     if plan.server in outside.KINDS and "connection" in options and "connection" not in dict(request.options):
         print("connection=per_request: the server ends each connection after its reply", file=sys.stderr)
+
+
+def _chooses_window(plan: Plan, request: Request) -> bool:
+    return plan.server == "command" and request.window is None and not request.quick
 
 
 def carry_out(store: Store, predict: bool, report: bool, show: str | None) -> int:
@@ -145,16 +151,17 @@ def _resuming(store: Store) -> str:
 
 def _judge(store: Store, outcome: Outcome) -> int:
     """Names what failed, each cause once, and gives the exit code."""
+    from harness import sweeping
+
     plan = store.plan()
     assert plan is not None
-    causes: dict[str, int] = {}
+    causes: dict[str, list[str]] = {}
     for visit, message in outcome.failed:
-        from harness.sweeping import name_of
-
-        line = f"{name_of(plan, visit)}: {message}"
-        causes[line] = causes.get(line, 0) + 1
-    for line, count in causes.items():
-        print(f"error: {line}{f' ({count} times)' if count > 1 else ''}", file=sys.stderr)
+        name = sweeping.name_of(plan, visit)
+        # The same cause names another process or moment each time.
+        causes.setdefault(f"{name} {re.sub('[0-9]', '', message)}", []).append(f"{name}: {message}")
+    for lines in causes.values():
+        print(f"error: {lines[0]}{f' ({len(lines)} times)' if len(lines) > 1 else ''}", file=sys.stderr)
     if causes:
         print(
             f"what was measured is kept; try the rest again with: {_resuming(store)}",
@@ -165,13 +172,18 @@ def _judge(store: Store, outcome: Outcome) -> int:
     return FAILED if causes or outcome.unpredicted else OK
 
 
-def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
+def _dry_run(plan: Plan, request: Request, as_json: bool, predict: bool) -> int:
     from harness import predicting
     from harness.deciding import stopping
+    from harness.outside import contact
+    from models import outside
 
+    predict = predict and plan.server not in outside.KINDS
     visits = sum(len(plan.visits(block)) for block in range(plan.reps))
     most = stopping.most_blocks(plan.reps, plan.budget, plan.seconds(visits) / plan.reps)
-    seconds = plan.seconds(visits) * most / plan.reps + (predicting.BUDGET if predict else 0.0)
+    chosen = _chooses_window(plan, request)
+    longest = replace(plan, window=contact.LONGEST) if chosen else plan
+    seconds = longest.seconds(visits) * most / plan.reps + (predicting.BUDGET if predict else 0.0)
     if as_json:
         cells = [cell.scenario.to_json() for cell in plan.cells()]
         print_json({**plan.to_json(), "cells": cells, "visits": visits, "seconds_at_most": seconds})
@@ -181,9 +193,10 @@ def _dry_run(plan: Plan, as_json: bool, predict: bool) -> int:
         shown = " ".join(f"{name}={value}" for name, value in fixed if name not in ("service", "server"))
         points = [f"{cell.x:g}" for cell in plan.cells() if cell.fixed == fixed]
         print(f"  {plan.axis}={','.join(points)}{f' with {shown}' if shown else ''}")
+    shown = f" to {longest.window:g}" if chosen else ""
     print(
         f"{len(plan.cells())} cells in {plan.reps} blocks, each with its control and its null server: "
-        f"{visits} measurements of {plan.window:g} s\n"
+        f"{visits} measurements of {plan.window:g}{shown} s\n"
         f"{f'up to {most} blocks until the intervals are narrow; ' if most > plan.reps else ''}"
         f"about {seconds:.0f} s at most{' with predictions' if predict else ''}, calibration apart"
     )

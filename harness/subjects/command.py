@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.errors import MeasureError
@@ -15,7 +15,7 @@ from models.scenario import Scenario
 from models.wording import printable
 from pyx.keeper import Keeper, KeeperError
 
-LAST_LINES = 2  # of its output that are shown when it fails
+LAST_LINES = 2  # of its output that are always shown when it fails
 SETTLING = 0.05  # s after the first answer in which a server that goes into the background is noticed
 BACKGROUND = "goes into the background; have it stay in the foreground (nginx: -g 'daemon off;')"
 
@@ -47,8 +47,9 @@ def open(scenario: Scenario) -> Iterator[Command]:
     words = words_of(scenario, port)
     try:
         with Keeper(words) as keeper:
-            _await(scenario, keeper, host, port, words)
-            yield Command(scenario, keeper, words[0], host, port)
+            name = outside.program(str(scenario["command"]))
+            _await(scenario, keeper, host, port, name)
+            yield Command(scenario, keeper, name, host, port)
     except KeeperError as error:
         raise MeasureError(str(error), error.usage) from error
 
@@ -75,7 +76,7 @@ def _port(scenario: Scenario, host: str) -> int:
     return int(text)
 
 
-def _await(scenario: Scenario, keeper: Keeper, host: str, port: int, words: Sequence[str]) -> None:
+def _await(scenario: Scenario, keeper: Keeper, host: str, port: int, name: str) -> None:
     """Returns when it answers; MeasureError with its last words when it does not, or does not stay."""
     ready = reaching.await_answer(scenario, host, port, lambda: keeper.status() is None)
     if ready:
@@ -90,8 +91,8 @@ def _await(scenario: Scenario, keeper: Keeper, host: str, port: int, words: Sequ
     else:
         # Its child may be about to listen, which is told apart from a command that did nothing.
         behind = keeper.status() == 0 and (ready or _answers_soon(host, port))
-        fate = BACKGROUND if behind else f"{_how(keeper)} before it answered on port {port}"
-    raise MeasureError(f"{words[0]} {fate}{_last_words(keeper)}")
+        fate = BACKGROUND if behind else f"{_how(keeper)} before it answered"
+    raise MeasureError(f"{name} {fate}{_last_words(keeper)}")
 
 
 def _answers_soon(host: str, port: int) -> bool:
@@ -111,7 +112,9 @@ def _how(keeper: Keeper) -> str:
 
 
 def _last_words(keeper: Keeper) -> str:
-    """The end of what it wrote, and before it the exception that it died of, which can stand further up."""
+    """The end of what it wrote, and before it what can stand further up: the first error, and the last exception."""
     lines = [printable(" ".join(line.split())) for line in keeper.output().splitlines() if line.strip()]
-    raised = [line for line in lines[:-LAST_LINES] if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    return f": {' | '.join([*raised[-1:], *lines[-LAST_LINES:]])}" if lines else ""
+    errors = [line for line in lines if re.search(r"\b(error|failed|cannot)\b", line, re.IGNORECASE)]
+    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    shown = dict.fromkeys([*errors[:1], *raised[-1:], *lines[-LAST_LINES:]])
+    return f": {' | '.join(shown)}" if lines else ""

@@ -139,6 +139,7 @@ cdef class Load:
     cdef object view
     cdef object isolated
     cdef size_t clients, size
+    cdef bint used
 
     def __cinit__(self, str load, str service, dict options, str host, int port, uint64_t seed, double warmup,
                   double window, int server_pid=0, page=None, bint tree=False, bint isolate=False, executable=None):
@@ -211,6 +212,9 @@ cdef class Load:
     def run(self):
         """Connects, warms up, measures. Returns a dict of what the header core/load.h describes, times in ns."""
         cdef core.load_result *result
+        if self.used:
+            raise RuntimeError("a load runs once: make another")
+        self.used = True
         cdef unsigned char[::1] block = mmap.mmap(-1, self.size) if self.isolated is None else self.isolated.result
         result = <core.load_result *>&block[0]
         core.result_place(result, len(self.operations))

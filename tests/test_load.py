@@ -258,6 +258,15 @@ def test_stop_ends_a_run_from_another_thread():
             background.finish(10)
 
 
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_load_runs_once(isolate):
+    with Server("synthetic", "select") as running:
+        load = Load("closed", "synthetic", {}, "127.0.0.1", running.port, 1, 0.0, 0.05, isolate=isolate)
+        load.run()
+        with pytest.raises(RuntimeError, match="^a load runs once"):
+            load.run()
+
+
 def requests_of(seed):
     """What a load of one client asks a server that says yes to everything."""
     heard = []

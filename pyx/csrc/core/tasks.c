@@ -29,6 +29,8 @@ static int64_t read_wait(int pid, int thread) {
 
 static int read_thread(struct tasks *tasks, int pid, int thread) {
     char text[4096];
+    /* Whether the thread has ended is asked last: what was not readable before then was hidden from us. */
+    int64_t wait = read_wait(pid, thread);
     if (procfs_read(text, sizeof(text), "%d/task/%d/status", pid, thread) <= 0)
         return 0;
     if (tasks->count == tasks->capacity) {
@@ -41,7 +43,7 @@ static int read_thread(struct tasks *tasks, int pid, int thread) {
     }
     struct task_seen *seen = &tasks->seen[tasks->count++];
     seen->thread = thread;
-    seen->value[TASKS_WAIT] = read_wait(pid, thread);
+    seen->value[TASKS_WAIT] = wait;
     seen->value[TASKS_SWITCHES] = procfs_number(text, "voluntary_ctxt_switches:");
     seen->value[TASKS_PREEMPTIONS] = procfs_number(text, "nonvoluntary_ctxt_switches:");
     return 0;

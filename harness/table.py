@@ -130,8 +130,8 @@ def _row(cell: Mapping[str, Any], opened: bool, predictable: bool, shared: str |
 def _forecast(predicted: Mapping[str, Any] | None, error: Mapping[str, Any] | None) -> Row:
     """Predicted throughput and how far it is off."""
     return (
-        _number(predicted and predicted["throughput"]["value"], 4),
-        _signed(error and error["throughput"]),
+        _number(predicted["throughput"]["value"] if predicted else None, 4),
+        _signed(error["throughput"] if error else None),
     )
 
 

@@ -284,6 +284,8 @@ def test_the_machine_and_the_ceiling_are_told_from_outside():
     assert judged(SCENARIO, closed(), ceiling=RATE / 1.3) == set(), "what is exceeded by far is no ceiling"
     per_request = SCENARIO.with_options(connection="per_request")
     assert judged(per_request, closed(), ceiling=RATE) == set(), "the null server's connections are kept"
+    threads = SCENARIO.with_options(load_threads=2)
+    assert judged(threads, closed(), ceiling=RATE) == set(), "the ceiling is that of one thread"
 
 
 def test_every_mark_and_finding_is_tried():

@@ -234,6 +234,7 @@ WRONG = [
     (GOOD + "2,100\n", "line 3: 2 fields where the heading has 3"),
     (GOOD + '2,"100,0.01\n', "line 3: unexpected end of data"),
     ("n;x;r\n1;100;0,01\n", "line 2: r=0,01: a decimal comma; write 0.01"),
+    ('n,x,r\n1,"1,000",0.01\n', "line 2: x=1,000: a comma in a number; write 1000 if it parts thousands"),
     ("n,x,n\n1,2,3\n", "line 1: two columns are called 'n'"),
     ("clients,throughput\n", "holds no results, only headings"),
     ("", "is empty"),

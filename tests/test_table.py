@@ -17,6 +17,7 @@ from models.explain import analyse
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario
 from models.series import Point
+from models.wording import named
 
 SCENARIO = Scenario.of("synthetic", "sbuf", options={"clients": 8, "workers": 2})
 
@@ -82,7 +83,7 @@ def test_no_line_of_the_cells_is_too_long_and_what_nobody_predicted_has_no_colum
     lines = table.text(made).splitlines()
     assert max(map(len, lines)) <= table.WIDTH
     flat = " ".join(" ".join(lines).split())
-    assert all(f"BROKEN {name.replace('_', ' ')} " in flat for name in names)
+    assert all(f"BROKEN {named(name)} " in flat for name in names)
     assert "predicted/s" not in lines[1]
     made["cells"][0]["predicted"] = made["cells"][0]["measured"]
     assert "predicted/s" in table.text(made).splitlines()[1]

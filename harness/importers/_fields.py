@@ -75,6 +75,11 @@ def number(text: str, name: str, line: int) -> float | None:
     """A number that is not negative, None where the field says that it is not known."""
     if text.lower() in NOT_KNOWN:
         return None
+    if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d*)?", text):
+        plain = text.replace(",", "")
+        raise FormatError(
+            f"line {line}: {name}={text}: a comma in a number; write {plain} if it parts thousands"
+        )
     if re.fullmatch(r"-?\d+,\d+", text):
         raise FormatError(f"line {line}: {name}={text}: a decimal comma; write {text.replace(',', '.')}")
     try:

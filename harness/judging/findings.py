@@ -55,8 +55,9 @@ def _open(record: Mapping[str, Any]) -> bool:
 
 
 def _share_of(ceiling: float | None, scenario: Scenario, measured: Metrics) -> float:
-    """Throughput over what the same generator does on the null server, which keeps its connections."""
-    if not ceiling or scenario.load == "forked" or scenario.get("connection") == "per_request":
+    """Throughput over what the same generator does on the null server: with one thread, on kept connections."""
+    several = scenario.get("load_threads", 1) != 1
+    if not ceiling or several or scenario.load == "forked" or scenario.get("connection") == "per_request":
         return 0.0
     share = known(measured.throughput.value) / ceiling
     return share if share <= marks.EXCEEDED else 0.0

@@ -100,20 +100,23 @@ def _table(blocks: Mapping[float, Sequence[float]]) -> tuple[list[float], Array]
 
 
 def _comparisons(table: Array, level: float) -> Iterator[tuple[int, bool]]:
-    """For each pair that can be compared: the place of one, and whether the other is significantly higher."""
+    """The place of each value that can be compared with another, and whether one of these is significantly higher."""
     count = len(table)
     pooled, spare = _residual_variance(table)
-    for first in range(count):
-        for second in range(count):
-            both = np.isfinite(table[first]) & np.isfinite(table[second])
-            shared = int(both.sum())
-            df = min(shared - 1 + min(2.0, (count - 2) / 3), float(spare))
-            if first == second or not shared or df <= 0:
-                continue
-            gaps = table[second, both] - table[first, both]
-            own = float(np.var(gaps, ddof=1)) if shared > 1 else 0.0
-            spread = math.sqrt(max(own, 2 * pooled) / shared)
-            yield first, bool(np.mean(gaps) > dunnett(count - 1, df, level) * spread)
+    for place, row in enumerate(table):
+        gaps = table - row
+        shared = np.isfinite(gaps).sum(axis=1)
+        df = np.minimum(shared - 1 + min(2.0, (count - 2) / 3), spare)
+        able = (shared > 0) & (df > 0) & (np.arange(count) != place)
+        if not able.any():
+            continue
+        gaps, shared, df = gaps[able], shared[able], df[able]
+        means = np.nansum(gaps, axis=1) / shared
+        own = np.nansum((gaps - means[:, None]) ** 2, axis=1) / np.maximum(shared - 1, 1)
+        spread = np.sqrt(np.maximum(own, 2 * pooled) / shared)
+        kinds, which = np.unique(df, return_inverse=True)
+        critical = np.array([dunnett(count - 1, float(kind), level) for kind in kinds])[which]
+        yield place, bool(np.any(means > critical * spread))
 
 
 def _residual_variance(table: Array) -> tuple[float, int]:

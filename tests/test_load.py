@@ -263,7 +263,7 @@ def test_a_load_runs_once(isolate):
     with Server("synthetic", "select") as running:
         load = Load("closed", "synthetic", {}, "127.0.0.1", running.port, 1, 0.0, 0.05, isolate=isolate)
         load.run()
-        with pytest.raises(RuntimeError, match="^a load runs once"):
+        with pytest.raises(RuntimeError, match=r"^a load runs once"):
             load.run()
 
 

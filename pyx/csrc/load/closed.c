@@ -1,4 +1,7 @@
-/* A closed load: N clients, each asks, waits for the reply, thinks, and asks again. */
+/* A closed load: N clients, each asks, waits for the reply, thinks, and asks again. A connection that has
+ * ended is made anew for the next request, not before: a plain server attends to nobody else while one waits
+ * on it.
+ */
 #include "../core/distribution.h"
 #include "../core/registry.h"
 #include "crew.h"

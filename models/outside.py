@@ -137,12 +137,13 @@ def program(command: str) -> str:
     if not words:
         return ""
     name, rest = words[0].rpartition("/")[2], words[1:]
-    if name in SHELLS and rest[:1] == ["-c"] and len(rest) > 1:
-        return program(re.split(r"\bexec\s", rest[1])[-1])
-    if re.fullmatch(r"python[0-9.]*", name):
-        module = rest[rest.index("-m") + 1 :] if "-m" in rest else []
-        script = [word for word in rest if not word.startswith("-")]
-        return (module or script or [name])[0].rpartition("/")[2]
+    if name not in SHELLS and not re.fullmatch(r"python[0-9.]*", name):
+        return name
+    for word, following in zip(rest, [*rest[1:], ""], strict=True):
+        if word == "-c":
+            return program(re.split(r"\bexec\s", following)[-1]) if name in SHELLS else name
+        if word == "-m" or not word.startswith("-"):
+            return (following if word == "-m" else word).rpartition("/")[2] or name
     return name
 
 

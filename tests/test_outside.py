@@ -354,36 +354,19 @@ def test_a_cause_that_names_other_numbers_each_time_is_said_once(script, tmp_pat
         "if sys.argv[1] == '2': sys.exit(f'process {os.getpid()} cannot have two')\n"
         f"os.execv({str(EXECUTABLE)!r}, ['server', 'stock', 'select', '--port', sys.argv[2]])\n"
     )
-    words = [
-        "--command",
-        f"{server} {{workers}} {{port}}",
-        "--target",
-        HERE,
-        "--protocol",
-        "stock",
-        "--no-report",
-    ]
-    words += ["--quick", "--reps", "2", "--time", "0.1", "--out", str(tmp_path / "s.sqlite")]
+    words = ["--command", f"{server} {{workers}} {{port}}", "--target", HERE, "--protocol", "stock"]
+    words += ["--quick", "--reps", "2", "--time", "0.1", "--no-report", "--out", str(tmp_path / "s.sqlite")]
     assert main(["sweep", "--var", "workers", "--values", "2,3,4", *words]) == 1
-    said = capsys.readouterr().err
-    assert [
-        line.endswith("cannot have two (2 times)") for line in said.splitlines() if line.startswith("error: ")
-    ] == [True]
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1 and said[0].endswith("cannot have two (2 times)")
 
 
 def test_a_dry_run_starts_nothing_and_counts_the_longest_windows(capsys):
-    words = [
-        "--command",
-        "no-such-program {port} {workers}",
-        "--target",
-        HERE,
-        "--protocol",
-        "stock",
-        "--dry-run",
-    ]
-    assert main(["sweep", "--var", "workers", "--values", "1,2", *words]) == 0
+    command = ["--command", "no-such-program {port} {workers}", "--target", HERE, "--protocol", "stock"]
+    words = ["sweep", "--var", "workers", "--values", "1,2", "--dry-run", *command]
+    assert main(words) == 0
     assert "measurements of 1 to 10 s" in capsys.readouterr().out
-    assert main(["sweep", "--var", "workers", "--values", "1,2", "--time", "1", *words]) == 0
+    assert main([*words, "--time", "1"]) == 0
     assert "measurements of 1 s" in capsys.readouterr().out
 
 

@@ -215,6 +215,8 @@ COMMANDS = {
     "/usr/bin/python3 /srv/server.py {port}": "server.py",
     "sh -c \"sed s/PORT/{port}/ nginx.conf > live.conf && exec nginx -p . -g 'daemon off;'\"": "nginx",
     "bash -c 'THREADS=2 ./serve {port}'": "serve",
+    "bash -e start.sh {port}": "start.sh",
+    "python3 -c 'import time' {port}": "python3",
     "it's broken": "it's",
 }
 

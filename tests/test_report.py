@@ -112,6 +112,15 @@ def test_everything_is_escaped() -> None:
         assert part in page.words
 
 
+def test_the_command_of_a_foreign_server_stands_there_in_full() -> None:
+    made, command = document(), f"sh -c 'cd {HOSTILE} && exec nginx'"
+    for cell in made["cells"]:
+        cell["scenario"]["options"] |= {"command": command, "target": "http://127.0.0.1:{port}/"}
+    page = Page(report.page(made))
+    assert command in page.words and "http://127.0.0.1:{port}/" in page.words
+    assert not any(tag == "img" for tag, _ in page.tags)
+
+
 def test_the_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "sweep.html"
     target.write_text("old")

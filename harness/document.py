@@ -10,8 +10,7 @@ from typing import Any
 from harness.cell import Cell
 from harness.deciding import state, stopping
 from harness.deciding.comparing import compare
-from harness.deciding.drift import Drift
-from harness.deciding.state import Replicates, State
+from harness.deciding.state import State
 from harness.plan import CELL, CONTROL, NULL, Plan, PlannedCell
 from harness.store import Failure, Prediction, Store
 from models import quantiles
@@ -49,7 +48,7 @@ def document(store: Store) -> dict[str, Any]:
             "efficiency": dict(now.efficiency),
             "certificate": dict(now.certificate),
             "noise": _noise(now),
-            "warnings": _warnings(now.replicates[CELL], now.drift, failures),
+            "warnings": _warnings(now, failures),
             "provenance": sessions[-1]["provenance"] if sessions else None,
         },
         "cells": rows,
@@ -134,9 +133,10 @@ def _noise(now: State) -> dict[str, Any]:
     }
 
 
-def _warnings(replicates: Replicates, drift: Drift, failures: Sequence[Failure]) -> list[str]:
+def _warnings(now: State, failures: Sequence[Failure]) -> list[str]:
     """What a reader of the figures must know."""
-    found = []
+    found, drift = [], now.drift
+    replicates = now.replicates[CELL]
     if drift.drifted:
         shifts = ", ".join(drift.shown(name) for name in sorted(drift.drifted))
         fate = "left out" if drift.left_out else "kept, as too few others remain"
@@ -144,6 +144,14 @@ def _warnings(replicates: Replicates, drift: Drift, failures: Sequence[Failure])
             f"the machine's speed shifted in {len(drift.drifted)} of {len(drift.shifts)} blocks "
             f"({shifts}): {fate}"
         )
+    disturbed = sum(
+        drift.keeps(session, replicate) and replicate.block not in now.throughputs(CELL, key)
+        for key, rows in replicates.items()
+        for session, replicate in rows
+    )
+    if disturbed:
+        runs = "1 run" if disturbed == 1 else f"{disturbed} runs"
+        found.append(f"{runs} left out, as others had the CPUs meanwhile (steal, neighbours)")
     sessions = [{session for session, _ in rows} for rows in replicates.values()]
     if sessions and not set.intersection(*sessions):
         found.append(

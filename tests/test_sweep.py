@@ -12,7 +12,8 @@ import pytest
 
 import harness
 from harness import calibrate, document, sweeping, table
-from harness.deciding import drift
+from harness.cell import Replicate
+from harness.deciding import drift, state
 from harness.errors import HarnessError
 from harness.plan import NULL
 from harness.progress import Silent
@@ -395,3 +396,17 @@ def test_a_calibration_that_fails_leaves_a_sweep_without_predictions(fake, out, 
         found = document.document(store)
     assert outcome.measured == 12 and "does not identify" in outcome.unpredicted
     assert all(cell["measured"] and cell["predicted"] is None for cell in found["cells"])
+
+
+def test_runs_in_which_others_had_the_cpus_are_left_out_while_enough_remain():
+    scenario = Scenario.of("stock", "select")
+
+    def rows(steals):
+        for block, steal in enumerate(steals):
+            yield 1, Replicate(str(block), 0.0, block, {**fakes.clean(scenario), "steal": steal * fakes.CPUS})
+
+    def counted(*steals):
+        return [replicate.block for replicate in state.counted_of(tuple(rows(steals)), drift.drift_of([]))]
+
+    assert counted(0, 0.01, 0.2, 0, 0.03) == [0, 1, 3]
+    assert counted(0, 0.2, 0.2, 0, 0.03) == [0, 1, 2, 3, 4], "too few would be left: the cell's mark says so"

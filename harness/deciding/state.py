@@ -10,8 +10,9 @@ from harness import measuring, recorded
 from harness.cell import Cell, Replicate
 from harness.deciding import stopping
 from harness.deciding.certificate import certificate
-from harness.deciding.drift import Drift, drift_of
+from harness.deciding.drift import FEWEST_STEADY, Drift, drift_of
 from harness.deciding.efficiency import efficiency, seconds_of
+from harness.judging import audit
 from harness.plan import CELL, CONTROL, NULL, Plan
 from harness.store import Prediction, Store
 
@@ -42,12 +43,9 @@ class State:
     decision: stopping.Decision
 
     def throughputs(self, kind: str, key: str) -> dict[int, float]:
-        """By block, 1/s, of the blocks that count."""
-        return {
-            replicate.block: recorded.throughput_of(replicate.record)
-            for session, replicate in self.replicates[kind].get(key, ())
-            if self.drift.keeps(session, replicate)
-        }
+        """By block, 1/s, of the replicates that count."""
+        counted = counted_of(self.replicates[kind].get(key, ()), self.drift)
+        return {replicate.block: recorded.throughput_of(replicate.record) for replicate in counted}
 
 
 def blocks_of(plan: Plan, done: Iterable[tuple[str, str, int]]) -> int:
@@ -72,7 +70,7 @@ def read(store: Store) -> State:
     drift = drift_of(blocks, {(s, r.block): recorded.throughput_of(r.record) for s, r in nulls})
     sessions = store.sessions()
     proof = certificate(
-        [replicate.record for replicate in _steady(nulls, drift)],
+        [replicate.record for replicate in counted_of(nulls, drift)],
         next(iter(replicates[NULL]), None),
         sessions[-1]["provenance"].get("clock_cost") if sessions else None,
     )
@@ -84,14 +82,14 @@ def read(store: Store) -> State:
     for scenario in (planned.scenario for planned in plan.cells()):
         rows, known = replicates[CELL].get(scenario.key, ()), predictions.get(scenario.key)
         predicted = known.metrics if known else None
-        used = _steady(rows, drift)
+        used = counted_of(rows, drift)
         off = max((drift.off(s, r) for s, r in rows if r in used), default=0.0)
         cell = measuring.cell_of(scenario, used, predicted, level, ceiling, off)
         cells[scenario.key] = replace(cell, replicates=tuple(replicate for _, replicate in rows))
     begun = {replicate.block for _, replicate in every}
     evidence = stopping.Evidence(
         rates={
-            key: [recorded.throughput_of(replicate.record) for replicate in _steady(rows, drift)]
+            key: [recorded.throughput_of(replicate.record) for replicate in counted_of(rows, drift)]
             for key, rows in replicates[CELL].items()
             if key in cells and not cells[key].broken
         },
@@ -106,9 +104,15 @@ def read(store: Store) -> State:
     return State(plan, every_block, replicates, predictions, drift, cells, proof, spared, decision)
 
 
-def _steady(rows: Rows, drift: Drift) -> list[Replicate]:
-    """The replicates of steady blocks; all where there are none."""
+def counted_of(rows: Rows, drift: Drift) -> list[Replicate]:
+    """The replicates that figures rest on: of steady blocks, and without those during which others had the CPUs.
+
+    Where too few of either are left, the rest counts too, and the cell's marks say so.
+    """
     steady = [replicate for session, replicate in rows if drift.keeps(session, replicate)]
+    quiet = [replicate for replicate in steady if not audit.disturbed(replicate.record)]
+    if len(quiet) >= FEWEST_STEADY:
+        return quiet
     return steady or [replicate for _, replicate in rows]
 
 

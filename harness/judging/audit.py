@@ -238,6 +238,13 @@ def _neighbours(scenario: Scenario, records: Records, measured: Metrics) -> floa
     return float(np.median(known)) if known else 0.0
 
 
+def disturbed(record: Mapping[str, Any]) -> bool:
+    """Whether others had the CPUs while a replicate ran: other processes, or other machines on the same host."""
+    stolen = (record.get("steal") or 0.0) / record.get("cpus", 1)
+    taken = {"neighbours": record.get("neighbours") or 0.0, "steal": stolen}
+    return any(share > marks.TABLE[name].limit for name, share in taken.items())
+
+
 def _steal(scenario: Scenario, records: Records, measured: Metrics) -> float:
     return float(np.mean([r["steal"] / r["cpus"] for r in records]))
 

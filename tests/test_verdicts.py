@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import fakes
 import pytest
@@ -82,7 +83,7 @@ def test_a_store_from_before_a_knob_was_there_is_judged_and_not_measured_anew(st
 
 def old_store(path):
     """The store as version 1 had it."""
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("DROP TABLE verdicts")
         raw.execute("PRAGMA user_version = 1")
 

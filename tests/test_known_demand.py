@@ -4,12 +4,18 @@ A worker that sleeps its demand needs no CPU, so that the real server is the que
 within 2 % of theory and mean response within 4 %, theory taken at the demand that the server stamped and the think time
 or arrival rate that came about. Equivalence is shown by two one-sided tests (Schuirmann 1987): the whole 90 % interval
 of measured / theory lies inside the margins. Run with -rP to see the figures.
+
+The CPUs are kept from halting meanwhile: how long a halted virtual CPU takes to wake, 0.1 ms to 1 ms of a response of
+12 ms, is up to the host. What keeps them awake runs in the idle scheduling class, and gives way at once.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import statistics
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -113,10 +119,34 @@ def narrow(ratios: Mapping[str, list[float]]) -> bool:
     return all(half_width(ratios[name]) <= margin / 3 for name, margin in MARGINS.items())
 
 
+AWAKE = """
+import os
+os.sched_setaffinity(0, {{{cpu}}})
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while os.getppid() == {parent}:
+    for turn in range(100_000):
+        pass
+"""
+
+
+@pytest.fixture
+def awake() -> Iterator[None]:
+    """Something to do for each CPU, below everything else."""
+    parent = os.getpid()
+    running = [
+        subprocess.Popen([sys.executable, "-c", AWAKE.format(cpu=cpu, parent=parent)])
+        for cpu in os.sched_getaffinity(0)
+    ]
+    yield
+    for one in running:
+        one.kill()
+        one.wait()
+
+
 def disturbed(point: Known, replicate: Replicate) -> bool:
-    """Whether the audit says that others had the CPUs meanwhile: such a run is made again."""
+    """Whether the audit says that the host took the CPUs meanwhile: such a run is made again."""
     cell = measuring.cell_of(point.scenario(1), [replicate])
-    return bool({mark.check for mark in cell.broken} & {"neighbours", "steal"})
+    return "steal" in {mark.check for mark in cell.broken}
 
 
 def runs(point: Known) -> Iterator[Mapping]:
@@ -129,6 +159,7 @@ def runs(point: Known) -> Iterator[Mapping]:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("awake")
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
 def test_measures_what_theory_says(point):
     ratios: dict[str, list[float]] = {"throughput": [], "response": []}

@@ -31,7 +31,6 @@ from models.scenario import Scenario
 MARGINS = {"throughput": 0.02, "response": 0.04}
 DEMAND = 0.012
 FEWEST, MOST = 6, 24
-SQUARED_VARIATION = {"constant": 0.0, "two_point": 2.25}
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def theory(point: Known, record: Mapping) -> tuple[float, float]:
     """Throughput, 1/s, and mean response, s, at the realised means of a replicate.
 
     M/M/m//N and M/M/m by models.analytic, which has its own tests against exact tables; M/G/1 by Pollaczek and
-    Khinchine (Kleinrock 1975, Queueing Systems I, equation 5.69): W = λ D² (1 + c²) / (2 (1 − λ D)).
+    Khinchine (Kleinrock 1975, Queueing Systems I, equation 5.69): W = λ E[S²] / (2 (1 − λ E[S])).
     """
     replies = recorded.replies(record)
     worker = record["roles"]["worker"]
@@ -106,8 +105,19 @@ def theory(point: Known, record: Mapping) -> tuple[float, float]:
     rate = record["planned"] / (record["window"] * 1e-9)
     if point.dist == "exponential":
         return rate, multiserver(arrival_rate=rate, workers=point.workers, demand=demand).response
-    wait = rate * demand**2 * (1 + SQUARED_VARIATION[point.dist]) / (2 * (1 - rate * demand))
-    return rate, demand + wait
+    square = second_moment(point, demand, worker["demand_ns"] * 1e-9 / worker["tasks"])
+    return rate, demand + rate * square / (2 * (1 - rate * demand))
+
+
+def second_moment(point: Known, served: float, drawn: float) -> float:
+    """E[S²] as it came about, s², from the means that were served and drawn, s: each sleep ends a little late.
+
+    Of two-point demands, half and 5.5 times the mean, the mean that was drawn tells how many were long.
+    """
+    if point.dist == "constant":
+        return served**2
+    late, long = served - drawn, (drawn / DEMAND - 0.5) / 5
+    return (1 - long) * (0.5 * DEMAND + late) ** 2 + long * (5.5 * DEMAND + late) ** 2
 
 
 def half_width(ratios: list[float]) -> float:

@@ -21,12 +21,12 @@ def test_two_measurements_of_the_same_are_called_different_as_often_as_the_level
     order = random.Random(1)
     alarms = 0
     for pair in range(PAIRS):
-        rates: dict[str, list[float]] = {"a": [], "b": []}
+        rates: dict[str, dict[int, float]] = {"a": {}, "b": {}}
         for block in range(BLOCKS):
             for name in order.sample(["a", "b"], 2):
                 seed = pair * BLOCKS + block
                 record = measuring.measure_once(scenario, window=0.1, warmup=0.03, block=seed).record
-                rates[name].append(recorded.throughput_of(record))
+                rates[name][block] = recorded.throughput_of(record)
         alarms += compare(rates["a"], rates["b"]).different
     low, high = binom.interval(0.99, PAIRS, LEVEL)
     print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,16 @@ def run(
     """A closed load's result, against whatever listens there."""
     words = {name: str(value) for name, value in options.items()}
     return Load("closed", service, words, "127.0.0.1", port, seed, warmup, window).run()
+
+
+def patiently(attempt: Callable[[], None], times: int = 4) -> None:
+    """Tries again what others on the machine can spoil; what is wrong by itself fails every time."""
+    for _ in range(times - 1):
+        try:
+            return attempt()
+        except AssertionError:
+            continue
+    return attempt()
 
 
 class Background(threading.Thread):

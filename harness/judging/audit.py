@@ -238,11 +238,19 @@ def _neighbours(scenario: Scenario, records: Records, measured: Metrics) -> floa
     return float(np.median(known)) if known else 0.0
 
 
-def disturbed(record: Mapping[str, Any]) -> bool:
-    """Whether others had the CPUs while a replicate ran: other processes, or other machines on the same host."""
+def taken(record: Mapping[str, Any]) -> float:
+    """How much others had the CPUs while a replicate ran: other processes, or other machines on the same host.
+
+    The larger of both shares over their limits: above 1 is too much.
+    """
     stolen = (record.get("steal") or 0.0) / record.get("cpus", 1)
-    taken = {"neighbours": record.get("neighbours") or 0.0, "steal": stolen}
-    return any(share > marks.TABLE[name].limit for name, share in taken.items())
+    shares = {"neighbours": record.get("neighbours") or 0.0, "steal": stolen}
+    return float(max(share / marks.TABLE[name].limit for name, share in shares.items()))
+
+
+def disturbed(record: Mapping[str, Any]) -> bool:
+    """Whether others had more of the CPUs while a replicate ran than a mark allows."""
+    return taken(record) > 1
 
 
 def _steal(scenario: Scenario, records: Records, measured: Metrics) -> float:

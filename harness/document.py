@@ -144,11 +144,10 @@ def _warnings(now: State, failures: Sequence[Failure]) -> list[str]:
             f"the machine's speed shifted in {len(drift.drifted)} of {len(drift.shifts)} blocks "
             f"({shifts}): {fate}"
         )
-    disturbed = sum(
-        drift.keeps(session, replicate) and replicate.block not in now.throughputs(CELL, key)
-        for key, rows in replicates.items()
-        for session, replicate in rows
-    )
+    disturbed = 0
+    for key, rows in replicates.items():
+        counted = now.throughputs(CELL, key)
+        disturbed += sum(drift.keeps(session, r) and r.block not in counted for session, r in rows)
     if disturbed:
         runs = "1 run" if disturbed == 1 else f"{disturbed} runs"
         found.append(f"{runs} left out, as others had the CPUs meanwhile (steal, neighbours)")

@@ -78,19 +78,20 @@ def read(store: Store) -> State:
     level, _ = stopping.level_of(plan.reps, stopping.most_blocks(plan.reps, plan.budget, block))
     predictions = store.predictions()
     ceiling = proof["ceiling"]["value"] if proof["ceiling"] else None
+    counted = {key: counted_of(rows, drift) for key, rows in replicates[CELL].items()}
     cells = {}
     for scenario in (planned.scenario for planned in plan.cells()):
         rows, known = replicates[CELL].get(scenario.key, ()), predictions.get(scenario.key)
         predicted = known.metrics if known else None
-        used = counted_of(rows, drift)
+        used = counted.get(scenario.key, [])
         off = max((drift.off(s, r) for s, r in rows if r in used), default=0.0)
         cell = measuring.cell_of(scenario, used, predicted, level, ceiling, off)
         cells[scenario.key] = replace(cell, replicates=tuple(replicate for _, replicate in rows))
     begun = {replicate.block for _, replicate in every}
     evidence = stopping.Evidence(
         rates={
-            key: [recorded.throughput_of(replicate.record) for replicate in counted_of(rows, drift)]
-            for key, rows in replicates[CELL].items()
+            key: [recorded.throughput_of(replicate.record) for replicate in used]
+            for key, used in counted.items()
             if key in cells and not cells[key].broken
         },
         blocks=max(begun, default=-1) + 1,

@@ -207,6 +207,8 @@ def _record(raw: Mapping[str, Any]) -> dict[str, Any]:
     record["roles"] = {name: role(name) for name in end["roles"] if any(end["roles"][name].values())}
     record["histograms"] = {name: _sparse(histogram) for name, histogram in raw["histograms"].items()}
     record["bins"] = {"count": raw["bin_count"].tolist(), "response": raw["bin_response"].tolist()}
+    if "bin_planned" in raw:
+        record["bins"]["planned"] = raw["bin_planned"].tolist()
     record["client_counts"] = raw["client_count"].tolist()
     return record | _open_record(raw)
 

@@ -165,6 +165,7 @@ cdef extern from "core/load.h":
         int open
         histogram *service
         uint64_t planned
+        uint64_t bin_planned[20]
         uint64_t sent
         uint64_t backlog[2]
         uint64_t backlog_peak

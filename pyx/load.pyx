@@ -98,6 +98,7 @@ cdef _planned(core.load_result *result, operations):
     return {
         "service": _by_operation(result.service, operations),
         "planned": result.planned, "sent": result.sent,
+        "bin_planned": np.array([result.bin_planned[i] for i in range(core.LOAD_BINS)]),
         "backlog": [result.backlog[0], result.backlog[1]], "backlog_peak": result.backlog_peak,
         "unfinished": result.unfinished, "unfinished_ns": result.unfinished_ns,
         "in_system_ns": result.in_system_ns, "sojourn_ns": result.sojourn_ns,

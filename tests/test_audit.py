@@ -31,6 +31,7 @@ def opened():
     response = 100_000
     row = histogram(response, RATE)
     record |= {"planned": RATE, "sent": RATE, "backlog": [0, 0], "backlog_peak": 1}
+    record["bins"]["planned"] = [RATE // fakes.BINS] * fakes.BINS
     record |= {
         "histograms": {"work": row},
         "service": {"work": copy.deepcopy(row)},
@@ -338,6 +339,17 @@ def test_scatter_bursts_and_few_replies_are_no_fault():
     few["client_counts"] = [20] * 7 + [0]
     few["bins"]["count"] = [3, 0, 4, 2, 0, 0, 0, 3, 1, 2] * 2
     assert judged(SCENARIO, few) == set()
+
+
+def test_a_change_that_the_schedule_made_is_not_the_servers():
+    followed = opened()
+    slows_down(followed)
+    assert judged(OPEN, followed) == {"stationarity"}, "the schedule was even"
+    followed["bins"]["planned"] = list(followed["bins"]["count"])
+    assert judged(OPEN, followed) == set()
+    level = opened()
+    level["bins"]["planned"] = list(followed["bins"]["count"])
+    assert judged(OPEN, level) == set(), "it answers what it can"
 
 
 def test_a_steady_climb_is_seen_where_the_halves_alone_do_not_tell():

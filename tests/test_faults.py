@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import trials
 
 from harness import measuring
 from harness.cell import Cell
@@ -142,6 +143,10 @@ def freeze(pid: int, seconds: float) -> None:
 
 @pytest.mark.parametrize("fault", TABLE, ids=lambda fault: fault.name.replace(" ", "-"))
 def test_a_fault_is_caught_by_its_own_marks(fault):
+    trials.patiently(lambda: check(fault))
+
+
+def check(fault: Fault) -> None:
     cell = measure(fault)
     given = {mark.check for mark in cell.broken}
     found = {finding.name for finding in cell.findings}

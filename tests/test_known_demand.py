@@ -30,7 +30,7 @@ from models.scenario import Scenario
 
 MARGINS = {"throughput": 0.02, "response": 0.04}
 DEMAND = 0.012
-FEWEST, MOST = 6, 24
+FEWEST, MOST = 6, 60
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ def test_the_planned_rate_is_delivered():
         raw = run(running, window=1.0, arrival_rate=2000)
     # Poisson: four standard deviations.
     assert abs(raw["planned"] - 2000 * seconds(raw)) < 4 * math.sqrt(2000 * seconds(raw))
+    assert raw["bin_planned"].sum() == raw["planned"]
     assert raw["lag"]["count"] >= raw["sent"] >= raw["planned"] - raw["backlog"][1]
     ended = raw["planned"] - raw["unfinished"]
     assert ended <= trials.answered(raw) <= ended + raw["backlog"][0] + raw["clients"]

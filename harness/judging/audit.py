@@ -150,7 +150,21 @@ def _stationarity(scenario: Scenario, records: Records, measured: Metrics) -> fl
     if bins.mean() == 0:
         return 0.0
     still = max(_standstill(record, measured) for record in records)
-    return max(_halves(bins), _slope(bins), still)
+    return max(min(_change(bins), _change(bins - _planned_changes(records))), still)
+
+
+def _change(bins: Bins) -> float:
+    """From half to half, or by the slope."""
+    return max(_halves(bins), _slope(bins))
+
+
+def _planned_changes(records: Records) -> Bins:
+    """By how much more than in the mean was asked for in each bin.
+
+    A schedule's chance is not the server's doing: replies may follow it, or stay level because the server gives no more.
+    """
+    planned = np.array([r["bins"].get("planned", np.zeros(len(r["bins"]["count"]))) for r in records], float)
+    return planned - planned.mean(axis=1, keepdims=True)
 
 
 def _halves(bins: Bins) -> float:

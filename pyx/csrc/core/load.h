@@ -69,15 +69,16 @@ struct load_result {
 
     /* Only where arrivals are planned (`open`). Arrivals that were dropped are planned, and nothing else. */
     int open;
-    struct histogram *service; /* from sending to the reply, by operation; may be NULL */
-    uint64_t planned;          /* arrivals planned inside the window */
-    uint64_t sent;             /* of them, those that were sent inside it */
-    uint64_t backlog[2];       /* arrivals waiting for a connection at the window's edges */
-    uint64_t backlog_peak;     /* most of them inside the window, summed over threads */
-    uint64_t unfinished;       /* arrivals in the system at the window's end */
-    int64_t unfinished_ns;     /* sum of their ages then */
-    int64_t in_system_ns;      /* integral over the window of the number of arrivals in the system */
-    int64_t sojourn_ns;        /* sum over arrivals of planned to done, clipped to the window */
+    struct histogram *service;       /* from sending to the reply, by operation; may be NULL */
+    uint64_t planned;                /* arrivals planned inside the window */
+    uint64_t bin_planned[LOAD_BINS]; /* the same by twentieth of the window */
+    uint64_t sent;                   /* of them, those that were sent inside it */
+    uint64_t backlog[2];             /* arrivals waiting for a connection at the window's edges */
+    uint64_t backlog_peak;           /* most of them inside the window, summed over threads */
+    uint64_t unfinished;             /* arrivals in the system at the window's end */
+    int64_t unfinished_ns;           /* sum of their ages then */
+    int64_t in_system_ns;            /* integral over the window of the number of arrivals in the system */
+    int64_t sojourn_ns;              /* sum over arrivals of planned to done, clipped to the window */
 };
 
 struct load_env {

@@ -118,7 +118,7 @@ static void complete(struct loop *loop, struct client *client, int last, int64_t
         histogram_record(&result->histogram[client->operation], (uint64_t)response);
         if (common->policy->open)
             histogram_record(&result->service[client->operation], (uint64_t)(now - client->sent));
-        size_t bin = (size_t)((now - loop->start) * LOAD_BINS / (loop->end - loop->start));
+        size_t bin = loop_bin(loop, now);
         result->bin_count[bin]++;
         result->bin_response[bin] += response;
         client->count++;

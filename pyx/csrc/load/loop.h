@@ -144,6 +144,11 @@ static inline int loop_inside(const struct loop *loop, int64_t now) {
     return now >= loop->start && now < loop->end;
 }
 
+/* Which twentieth of the window a moment inside it lies in. */
+static inline size_t loop_bin(const struct loop *loop, int64_t now) {
+    return (size_t)((now - loop->start) * LOAD_BINS / (loop->end - loop->start));
+}
+
 static inline void loop_count_error(struct loop *loop, int rc, int64_t now) {
     load_count_error(loop_inside(loop, now) ? &loop->result.errors : &loop->result.errors_outside, rc);
 }

@@ -131,6 +131,8 @@ static void arrive(struct loop *loop, struct client *client) {
     int early[2] = {planned < loop->start, planned < loop->end};
     arrivals->planned[0] += early[0];
     arrivals->planned[1] += early[1];
+    if (loop_inside(loop, planned))
+        loop->result.bin_planned[loop_bin(loop, planned)]++;
     if (!client && make_room(arrivals)) {
         loop_count_error(loop, -EOVERFLOW, planned);
         return;

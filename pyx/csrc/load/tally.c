@@ -44,6 +44,7 @@ void tally_merge(struct load_result *sum, const struct load_result *part) {
     for (int i = 0; i < LOAD_BINS; i++) {
         sum->bin_count[i] += part->bin_count[i];
         sum->bin_response[i] += part->bin_response[i];
+        sum->bin_planned[i] += part->bin_planned[i];
     }
     sum->open |= part->open;
     sum->backlog[0] += part->backlog[0];

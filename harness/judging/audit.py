@@ -164,7 +164,8 @@ def _planned_changes(records: Records) -> Bins:
     A schedule's chance is not the server's doing: replies may follow it, or stay level because the server gives no more.
     """
     planned = np.array([r["bins"].get("planned", np.zeros(len(r["bins"]["count"]))) for r in records], float)
-    return planned - planned.mean(axis=1, keepdims=True)
+    changes: Bins = planned - planned.mean(axis=1, keepdims=True)
+    return changes
 
 
 def _halves(bins: Bins) -> float:

@@ -1,4 +1,4 @@
-"""Costs taken natively: a service's operations without any server, and the probes of the machine's primitives."""
+"""Costs taken natively: a service's operations without any server, and the machine's speed."""
 
 import numpy as np
 
@@ -185,26 +185,6 @@ def service_times(str name, dict options, uint64_t seed, int count, double budge
         "operation": operation[:i], "fixed": fixed_ns[:i], "client": client_ns[:i],
         "tasks": task_ns[:i, : min(t.tasks, room)], "rounds": t.rounds,
     }
-
-
-def probe(str name, dict options, double budget, int capacity=10000):
-    """Runs a probe for about `budget` seconds. Returns the ns of one unit of its work, a sample for each batch."""
-    cdef const core.probe_ops *ops = core.registry_probe(name.encode())
-    if ops == NULL:
-        raise ValueError(f"{name}: no such probe")
-    cdef Settings settings = Settings(options)
-    settings.fill(ops.knobs)
-    samples = np.zeros(capacity)
-    cdef double[::1] view = samples
-    cdef size_t count = 0
-    cdef int rc
-    cdef size_t room = capacity
-    cdef int64_t budget_ns = <int64_t>(budget * 1e9)
-    with nogil:
-        rc = ops.run(settings.config, budget_ns, &view[0], room, &count)
-    if rc:
-        raise OSError(-rc, f"probe {name}")
-    return samples[:count]
 
 
 def yardstick(int rounds=400000):

@@ -106,13 +106,21 @@ cdef extern from "core/server.h":
 
 
 cdef extern from "core/probe.h":
+    enum:
+        PROBE_PROCESSES
+        PROBE_THREADS
+    struct probe_form:
+        const char *unit
+        int ends
+        int alike
+        int spins
     struct probe_ops:
         const char *name
         const char *summary
-        const char *unit_of_work
         const knob *knobs
-        int (*run)(const config *config, int64_t budget_ns, double *samples, size_t capacity,
-                   size_t *count) noexcept nogil
+        int kinds
+        probe_form form
+        void (*shape)(const config *config, size_t size, probe_form *form) noexcept nogil
 
 
 cdef extern from "core/sock.h":

@@ -1,6 +1,7 @@
 """What the native core has: servers, services, loads and probes with the knobs that each declares."""
 
 from pyx cimport core
+from pyx.settings cimport Settings
 
 _TYPES = {core.KNOB_INT: "int", core.KNOB_REAL: "real", core.KNOB_CHOICE: "choice", core.KNOB_TEXT: "text"}
 
@@ -66,8 +67,34 @@ def loads():
     return found
 
 
+cdef dict _form(const core.probe_ops *ops, options):
+    cdef Settings settings = Settings(options)
+    settings.fill(ops.knobs)
+    cdef core.probe_form form = ops.form
+    if ops.shape != NULL:
+        ops.shape(settings.config, 8, &form)
+    return {"unit_of_work": form.unit.decode(), "ends": form.ends, "alike": bool(form.alike), "spins": bool(form.spins)}
+
+
+def probe_form(str name, dict options):
+    """What a probe is with these settings: {unit_of_work, ends, alike, spins}.
+
+    `alike`: all ends work and are timed; else end 0 is, and the others answer it. `spins`: ends wait by polling, so that
+    each needs a CPU of its own.
+
+    Raises
+    ------
+    ValueError
+        When there is no such probe, or its knobs do not allow these settings.
+    """
+    cdef const core.probe_ops *ops = core.registry_probe(name.encode())
+    if ops == NULL:
+        raise ValueError(f"{name}: no such probe")
+    return _form(ops, options)
+
+
 def probes():
-    """Every probe: {name: {summary, unit_of_work, knobs}}."""
+    """Every probe: {name: {summary, unit_of_work, kinds, knobs}}; kinds: what its ends may be, process or thread."""
     found = {}
     cdef size_t i = 0
     cdef const core.probe_ops *ops
@@ -75,7 +102,10 @@ def probes():
         ops = core.registry_probe_at(i)
         name = ops.name.decode()
         found[name] = {
-            "summary": ops.summary.decode(), "unit_of_work": ops.unit_of_work.decode(), "knobs": _knobs(ops.knobs, name),
+            "summary": ops.summary.decode(), "unit_of_work": ops.form.unit.decode(),
+            "kinds": [word for bit, word in ((core.PROBE_PROCESSES, "process"), (core.PROBE_THREADS, "thread"))
+                      if ops.kinds & bit],
+            "knobs": _knobs(ops.knobs, name),
         }
         i += 1
     return found

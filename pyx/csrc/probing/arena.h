@@ -1,0 +1,49 @@
+/* What the ends of a run share with the process that watches them. */
+#ifndef KNEEPOINT_PROBING_ARENA_H
+#define KNEEPOINT_PROBING_ARENA_H
+
+#include "run.h"
+
+#include <stdatomic.h>
+
+enum { MESSAGE_ROOM = 200 };
+
+/* Opens once `wanted` have arrived. */
+struct gate {
+    _Atomic int arrived, open;
+};
+
+struct group { /* the ends of one pair */
+    _Atomic int stop;
+    struct gate opened[2]; /* end 0 has, all have */
+    char *shared;
+};
+
+struct end_state {
+    _Atomic uint64_t progress; /* grows while it gets on */
+    _Atomic int done;
+    struct probe_identity identity;
+    struct probing_record record;
+};
+
+struct arena {
+    struct gate bound, ready;
+    _Atomic int64_t released, finished;
+    _Atomic int warm, measured; /* how many working ends have come so far */
+    int workers;                /* how many there are */
+    _Atomic int failed;         /* the first error of an end, positive */
+    char message[MESSAGE_ROOM];
+    struct group group[PROBING_MOST_PAIRS];
+    struct end_state end[];
+};
+
+static inline struct end_state *arena_end(struct arena *arena, int ends, int pair, int end) {
+    return &arena->end[pair * ends + end];
+}
+
+/* The whole life of one end, in its own process or thread. 0 or a negated errno, which is in the arena too.
+ */
+int probing_end(const struct probing_plan *plan, const struct probe_form *form, struct arena *arena, int pair,
+                int end, const int fd[PROBE_FDS]);
+
+#endif

@@ -1,0 +1,276 @@
+/* The life of one end: bound, opened, released with all others, warmed up, measured, closed.
+ *
+ * The clock is read between batches. A batch is as many units as make the two readings a hundredth of it:
+ * one, where a unit takes microseconds. Only batches that lie between the moment at which the last end had
+ * warmed up and the moment at which the first had enough are kept, so that all samples were taken under the
+ * same load.
+ */
+#define _GNU_SOURCE
+#include "../core/clock.h"
+#include "arena.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CLOCKS_A_BATCH = 100, LEAST_WARM_BATCHES = 8 };
+#define WARMUP_MOST 50000000LL /* ns */
+#define STEP_LEAST 2000LL      /* ns of a batch that is long enough to size the next by */
+
+static long futex(_Atomic int *word, int operation, int value) {
+    return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+}
+
+static void pass(struct gate *gate, int wanted) {
+    if (atomic_fetch_add(&gate->arrived, 1) + 1 == wanted) {
+        atomic_store(&gate->open, 1);
+        futex(&gate->open, FUTEX_WAKE, INT_MAX);
+    }
+    while (!atomic_load(&gate->open))
+        futex(&gate->open, FUTEX_WAIT, 0);
+}
+
+void probe_note(struct probe_end *me, const char *name, double value) {
+    for (int i = 0; i < PROBE_NOTES; i++) {
+        struct probe_note *note = &me->notes[i];
+        if (*note->name && strcmp(note->name, name))
+            continue;
+        snprintf(note->name, sizeof(note->name), "%s", name);
+        note->value = value;
+        return;
+    }
+}
+
+int probe_cpu(void) {
+    return sched_getcpu();
+}
+
+static int bind(const struct probing_plan *plan, struct probe_end *me) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (plan->bound)
+        CPU_SET((size_t)me->cpu, &set);
+    for (int i = 0; i < plan->cpus && !plan->bound; i++)
+        CPU_SET((size_t)plan->cpu[i], &set);
+    return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+struct meter {
+    const struct probing_plan *plan;
+    const struct probe_form *form;
+    struct arena *arena;
+    struct end_state *state;
+    struct probe_end *me;
+    int64_t clock_ns;
+    int cpu;
+};
+
+/* A batch. Gives its ns, or a negated errno. */
+static int64_t batch(struct meter *meter, uint64_t count) {
+    struct probing_record *record = &meter->state->record;
+    int64_t start = clock_now();
+    int64_t own = meter->plan->ops->work(meter->me, count);
+    int64_t took = clock_now() - start;
+    int cpu = sched_getcpu();
+    record->migrations += cpu != meter->cpu;
+    meter->cpu = cpu;
+    record->units += count;
+    atomic_fetch_add_explicit(&meter->state->progress, 1, memory_order_relaxed);
+    return own ? own : took;
+}
+
+/* Units between two readings of the clock, for a unit of so many ns. */
+static uint64_t batch_for(double unit, int64_t clock_ns) {
+    double wanted = (double)(CLOCKS_A_BATCH * clock_ns) / (unit > 0.1 ? unit : 0.1);
+    return wanted < 1 ? 1 : wanted > 1e6 ? 1000000 : (uint64_t)(wanted + 0.5);
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Runs until the batch is sized and everybody is warm. */
+static int warm_up(struct meter *meter, double *unit) {
+    struct probing_record *record = &meter->state->record;
+    int64_t until = clock_now() + smaller(WARMUP_MOST, meter->plan->budget / 4);
+    int said = 0;
+    record->batch = 1;
+    *unit = 0;
+    for (int i = 0;; i++) {
+        uint64_t count = record->batch;
+        int64_t took = batch(meter, count);
+        if (took < 0)
+            return (int)took;
+        double each = (double)took / (double)count;
+        *unit = i < LEAST_WARM_BATCHES ? each : *unit + (each - *unit) / LEAST_WARM_BATCHES;
+        if (took >= STEP_LEAST || count >= 1000000)
+            record->batch = batch_for(*unit, meter->clock_ns);
+        else
+            record->batch = count * 2;
+        if (!said && i >= LEAST_WARM_BATCHES && clock_now() >= until) {
+            atomic_fetch_add(&meter->arena->warm, 1);
+            said = 1;
+        }
+        if (said && atomic_load(&meter->arena->warm) >= meter->arena->workers)
+            return 0;
+    }
+}
+
+static uint64_t stride_for(const struct meter *meter, double unit) {
+    const struct probing_plan *plan = meter->plan;
+    double each = (double)meter->state->record.batch;
+    double batches =
+        plan->iterations ? (double)plan->iterations / each : (double)plan->budget / (each * unit);
+    double wanted = batches * 1.2 / (double)plan->capacity;
+    return wanted < 1 ? 1 : (uint64_t)wanted + 1;
+}
+
+static int measure(struct meter *meter, double unit) {
+    const struct probing_plan *plan = meter->plan;
+    struct arena *arena = meter->arena;
+    struct probing_record *record = &meter->state->record;
+    uint64_t turn = 0, had = record->units;
+    int enough = 0;
+    record->stride = stride_for(meter, unit);
+    record->cpu_first = meter->cpu;
+    record->began = clock_now();
+    while (!enough || atomic_load(&arena->measured) < arena->workers) {
+        uint64_t left = plan->iterations ? plan->iterations - (record->units - had) : UINT64_MAX;
+        uint64_t count = !enough && left < record->batch ? left : record->batch;
+        int64_t took = batch(meter, count);
+        if (took < 0)
+            return (int)took;
+        if (enough)
+            continue;
+        if (turn++ % record->stride == 0 && !atomic_load(&arena->measured) && record->count < plan->capacity)
+            record->sample[record->count++] = (double)took / (double)count;
+        record->measured = record->units - had;
+        record->ended = clock_now();
+        enough = plan->iterations ? record->measured >= plan->iterations
+                                  : record->ended - record->began >= plan->budget;
+        if (enough && atomic_fetch_add(&arena->measured, 1) + 1 == arena->workers)
+            atomic_store(&arena->finished, record->ended);
+    }
+    record->cpu_last = meter->cpu;
+    return 0;
+}
+
+static int work(struct meter *meter) {
+    double unit;
+    int rc = warm_up(meter, &unit);
+    if (!rc)
+        rc = measure(meter, unit);
+    /* Also after a failure: the other end may wait for it. */
+    atomic_store(meter->me->stop, 1);
+    if (!rc && !meter->form->alike && meter->form->ends > 1) {
+        int64_t last = meter->plan->ops->work(meter->me, 1);
+        meter->state->record.units++;
+        rc = last < 0 ? (int)last : 0;
+    }
+    return rc;
+}
+
+static int serve(struct meter *meter) {
+    struct probing_record *record = &meter->state->record;
+    record->cpu_first = sched_getcpu();
+    int rc = meter->plan->ops->serve(meter->me);
+    record->cpu_last = sched_getcpu();
+    record->migrations = record->cpu_first != record->cpu_last;
+    return rc;
+}
+
+/* From the release on. */
+static int live(struct meter *meter) {
+    struct probing_record *record = &meter->state->record;
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    int64_t used = clock_thread();
+    int rc = meter->me->end && !meter->form->alike ? serve(meter) : work(meter);
+    record->busy_ns = clock_thread() - used;
+    getrusage(RUSAGE_THREAD, &after);
+    record->voluntary = (uint64_t)(after.ru_nvcsw - before.ru_nvcsw);
+    record->involuntary = (uint64_t)(after.ru_nivcsw - before.ru_nivcsw);
+    return rc;
+}
+
+static int open_in_order(const struct probing_plan *plan, struct group *group, struct probe_end *me,
+                         size_t shared) {
+    int rc = 0;
+    if (me->end) {
+        while (!atomic_load(&group->opened[0].open))
+            futex(&group->opened[0].open, FUTEX_WAIT, 0);
+    } else if (shared) {
+        memset(group->shared, 0, shared);
+    }
+    if (plan->ops->open)
+        rc = plan->ops->open(me);
+    if (!me->end)
+        pass(&group->opened[0], 1);
+    return rc;
+}
+
+static void complain(struct arena *arena, int pair, int end, const char *what, int rc) {
+    int none = 0;
+    if (atomic_compare_exchange_strong(&arena->failed, &none, -rc))
+        snprintf(arena->message, sizeof(arena->message), "end %d of pair %d %s: %s", end, pair, what,
+                 strerror(-rc));
+}
+
+int probing_end(const struct probing_plan *plan, const struct probe_form *form, struct arena *arena, int pair,
+                int end, const int fd[PROBE_FDS]) {
+    int ends = form->ends;
+    const struct probe_ops *ops = plan->ops;
+    struct group *group = &arena->group[pair];
+    struct end_state *state = arena_end(arena, ends, pair, end);
+    struct probe_identity identity[PROBING_MOST_CPUS];
+    int total = plan->pairs * ends;
+    struct probe_end me = {
+        .config = plan->config,
+        .processes = plan->processes,
+        .pair = pair,
+        .pairs = plan->pairs,
+        .end = end,
+        .ends = ends,
+        .cpu = plan->bound ? plan->cpu[(pair * ends + end) % plan->cpus] : -1,
+        .size = plan->size,
+        .shared = group->shared,
+        .identity = identity,
+        .stop = &group->stop,
+        .notes = state->record.notes,
+    };
+    memcpy(me.fd, fd, sizeof(me.fd));
+    state->identity = state->record.identity = (struct probe_identity){getpid(), gettid()};
+    int rc = bind(plan, &me);
+    if (rc)
+        complain(arena, pair, end, "cannot be bound to its CPU", rc);
+    pass(&arena->bound, total);
+    for (int i = 0; i < ends; i++)
+        identity[i] = arena_end(arena, ends, pair, i)->identity;
+    if (!rc && (rc = open_in_order(plan, group, &me, form->shared)))
+        complain(arena, pair, end, "cannot begin", rc);
+    atomic_fetch_add(&state->progress, 1);
+    pass(&arena->ready, total);
+    int64_t none = 0;
+    atomic_compare_exchange_strong(&arena->released, &none, clock_now());
+    if (!atomic_load(&arena->failed)) {
+        int64_t a = clock_now();
+        for (int i = 0; i < 64; i++)
+            clock_now();
+        struct meter meter = {plan, form, arena, state, &me, (clock_now() - a) / 65, sched_getcpu()};
+        rc = live(&meter);
+        if (rc)
+            complain(arena, pair, end, "failed", rc);
+    }
+    if (ops->close)
+        ops->close(&me);
+    state->record.sent = me.sent;
+    state->record.received = me.received;
+    atomic_store(&state->done, 1);
+    return rc;
+}

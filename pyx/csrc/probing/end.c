@@ -222,6 +222,16 @@ static void complain(struct arena *arena, int pair, int end, const char *what, i
                  strerror(-rc));
 }
 
+/* ns between two readings with nothing in between: the least, as others may run meanwhile. */
+static int64_t clock_cost(void) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 64; i++) {
+        int64_t start = clock_now();
+        least = smaller(least, clock_now() - start);
+    }
+    return least > 0 ? least : 1;
+}
+
 int probing_end(const struct probing_plan *plan, const struct probe_form *form, struct arena *arena, int pair,
                 int end, const int fd[PROBE_FDS]) {
     int ends = form->ends;
@@ -259,10 +269,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     int64_t none = 0;
     atomic_compare_exchange_strong(&arena->released, &none, clock_now());
     if (!atomic_load(&arena->failed)) {
-        int64_t a = clock_now();
-        for (int i = 0; i < 64; i++)
-            clock_now();
-        struct meter meter = {plan, form, arena, state, &me, (clock_now() - a) / 65, sched_getcpu()};
+        struct meter meter = {plan, form, arena, state, &me, clock_cost(), sched_getcpu()};
         rc = live(&meter);
         if (rc)
             complain(arena, pair, end, "failed", rc);

@@ -202,8 +202,8 @@ static int serve(struct probe_end *me) {
     if (own->form == ONE_WAY)
         probe_note(me, "sleeper_cpu_ns", (double)(clock_thread() - used) / (double)me->received);
     if (own->burner && waitpid(own->burner, NULL, WNOHANG)) {
-        own->burner = 0; /* it could not burn: the CPU was not busy */
-        rc = -ECHILD;
+        own->burner = 0; /* it is gone: the CPU was not busy all the time */
+        rc = -ESRCH;
     }
     return rc;
 }

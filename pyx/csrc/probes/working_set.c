@@ -4,7 +4,7 @@
  * home, where it walks it once more, so that the next move finds it there. So each unit begins and ends on
  * the same CPU: being moved is the probe's purpose, and nobody outside sees it. The cold walk less the hot
  * one is what the move cost. Each line is written too, as a server writes its state, so that it must come
- * from the CPU that wrote it.
+ * from the CPU that wrote it. What the TLB misses is part of it.
  *
  * `shuffled` follows a random cycle through the lines, which waits for each in turn; `ordered` goes through
  * them as they lie, which the processor foresees: a real program is between the two. */

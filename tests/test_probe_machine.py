@@ -104,11 +104,12 @@ def test_without_a_gap_only_sleepers_count() -> None:
 
 @pytest.mark.parametrize("variant", ["idle", "busy"])
 def test_one_way_needs_a_cpu_for_either_end(variant: str) -> None:
+    for cpus, pairs in [(same, 1), (apart, 2)]:
+        with pytest.raises(ProbeError, match="a CPU of its own") as refused:
+            launch("wakeup", {"variant": variant}, cpus=cpus, pairs=pairs, budget=0.05)
+        assert refused.value.usage
     with pytest.raises(ProbeError) as refused:
-        run("wakeup", variant=variant)
-    assert refused.value.usage
-    with pytest.raises(ProbeError) as refused:
-        launch("wakeup", {"variant": variant}, cpus=CPUS, bound=False, budget=0.05)
+        launch("wakeup", {"variant": variant}, cpus=apart, bound=False, budget=0.05)
     assert refused.value.usage
 
 
@@ -279,6 +280,22 @@ def test_an_end_that_is_gone_ends_the_run(settings: list[str], victim: int, how:
     )
     assert wanted in said
     wait_until(lambda: not group_of(ends[0]))
+
+
+@two_cpus
+def test_a_cpu_that_was_not_busy_all_the_time_is_said() -> None:
+    with subprocess.Popen(
+        [EXECUTABLE, "wakeup", "variant=busy", "--cpus", ",".join(map(str, apart)), "--budget", "500000000"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as running:
+        sleeper = wait_until(lambda: found[1] if len(found := ends_of(running.pid)) == 2 else None)
+        (burner,) = wait_until(lambda: ends_of(sleeper))
+        os.kill(burner, signal.SIGKILL)
+        said = running.communicate(timeout=10)[1]
+    assert running.returncode == 1
+    assert "end 1 of pair 0 failed" in said
 
 
 @pytest.mark.parametrize("settings", [[], ["variant=busy"]], ids=["pingpong", "busy"])

@@ -69,7 +69,8 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
         *form =
             (struct probe_form){.unit = "wake and wait, twice", .ends = 1, .shared = sizeof(struct shared)};
     else if (form_of(config) == ONE_WAY)
-        form->unit = "wake-up";
+        *form =
+            (struct probe_form){.unit = "wake-up", .ends = 2, .spins = 1, .shared = sizeof(struct shared)};
 }
 
 /* Burns the CPU that the calling end is bound to, until that end is gone. */

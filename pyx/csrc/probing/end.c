@@ -108,6 +108,9 @@ static int warm_up(struct meter *meter, double *unit) {
         if (took < 0)
             return (int)took;
         double each = (double)took / (double)count;
+        /* One in which others had the CPU says little of a unit. */
+        if (i >= LEAST_WARM_BATCHES && each > 2 * *unit)
+            each = 2 * *unit;
         *unit = i < LEAST_WARM_BATCHES ? each : *unit + (each - *unit) / LEAST_WARM_BATCHES;
         if (took >= STEP_LEAST || count >= 1000000)
             record->batch = batch_for(*unit, meter->clock_ns);

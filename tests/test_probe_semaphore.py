@@ -68,7 +68,7 @@ def test_a_message_has_room_for_its_number():
 
 
 def test_buffers_that_would_not_fit_are_refused():
-    with pytest.raises(ProbeError, match=r"3 buffers of 4096 slots.*256 are allowed") as caught:
+    with pytest.raises(ProbeError, match=r"pairs: 3, slots: 4096.*256 are allowed") as caught:
         launch("semaphore", {"variant": "spsc", "slots": "4096"}, pairs=3, size=1 << 20)
     assert caught.value.usage
 

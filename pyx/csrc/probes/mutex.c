@@ -13,7 +13,9 @@
  * turn k its end holds k and k + 1 (all numbers modulo three); the other end holds k + 2 and waits for k + 1.
  * The turn is passed by unlocking k + 1: the other end has it then, and k + 2. This end, which holds k = k +
  * 3, waits for k + 2 until turn k + 1 is passed: so all is as it was, one further. Nobody can take a turn
- * twice, as what it would have to lock is held by the other end until that has had its own.
+ * twice, as what it would have to lock is held by the other end until that has had its own. A
+ * checker of lock orders will object to the ring: but the end that has the turn never waits, so nothing can
+ * stand still.
  *
  * What is guarded is on cache lines apart from the mutex's: a waiter that tries the lock does not slow down
  * the work of its owner. */

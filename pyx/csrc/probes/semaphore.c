@@ -87,8 +87,8 @@ static int check(const struct config *config, int pairs, int processes, size_t *
     if (each <= MOST_BYTES / (unsigned)pairs)
         return 0;
     snprintf(message, room,
-             "%d buffers of %zu slots of %zu bytes need %llu MiB, and %llu are allowed: ask for less", pairs,
-             slots_of(config), *size, (each * (unsigned)pairs) >> 20, MOST_BYTES >> 20);
+             "the buffers (pairs: %d, slots: %zu, bytes: %zu) need %llu MiB, %llu are allowed: ask for less",
+             pairs, slots_of(config), *size, (each * (unsigned)pairs) >> 20, MOST_BYTES >> 20);
     return -EINVAL;
 }
 

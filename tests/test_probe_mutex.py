@@ -37,7 +37,8 @@ def test_what_is_counted_is_what_all_ends_did(kind, cpus, ends, protocol):
 @pytest.mark.parametrize("cpus", PLACES)
 @pytest.mark.parametrize("variant", ["shared", "handoff"])
 def test_two_owners_take_over_from_each_other_in_turn(variant, cpus):
-    ends = launch("mutex", {"variant": variant, "work_inside": "1000"}, cpus=cpus, budget=0.1)["ends"]
+    options = {"variant": variant, "work_inside": "1000", "work_outside": "1000"}
+    ends = launch("mutex", options, cpus=cpus, budget=0.1)["ends"]
     first, second = notes(ends, "owner_changes")
     assert abs(first - second) <= 1
     for end in ends:
@@ -66,7 +67,7 @@ def test_an_owner_and_the_time_between_two_turns_burn_what_they_are_told_to():
 @pytest.mark.parametrize("cpus", PLACES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_hand_offs_are_changes_of_owner_that_were_waited_for(kind, cpus):
-    options = {"variant": "handoff", "work_inside": "2000"}
+    options = {"variant": "handoff", "work_inside": "2000", "work_outside": "2000"}
     found = launch("mutex", options, kind=kind, cpus=cpus, budget=0.2)
     ends = found["ends"]
     assert found["unit_of_work"] == "hand-off"

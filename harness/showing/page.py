@@ -85,10 +85,12 @@ summary { cursor: pointer; color: var(--pale); font-size: .92rem; }
 .marks td:nth-last-child(-n+2) { min-width: 14rem; }
 .facts th { white-space: nowrap; font-weight: 500; }
 tr.rejected td { color: var(--pale); }
-td.figures s { text-decoration-color: #b00020; }
+td s { text-decoration-color: #b00020; }
 tr.group th { text-align: left; color: var(--ink); padding-top: .8rem; }
 tr.group small { display: inline; margin-left: .6em; }
+.results td:first-child, .results th:first-child { text-align: left; }
+.results td.words, .results th.words { min-width: 7rem; }
 /* PAGE.html#picture is the part that makes a picture. */
-#picture:target ~ main > :not(.picture) { display: none; }
+#picture:target ~ main > :not(.picture), #picture:target ~ main .modebar { display: none; }
 @media print { details { display: none; } }
 """

@@ -90,11 +90,11 @@ def _words(asking: Asking) -> list[str]:
     probes: dict[str, Any] = registry.probes()
     options = {ALL: "every one of these"} | {name: row["summary"] for name, row in sorted(probes.items())}
     name = asking.choice("Which primitive", options, ALL)
-    words, kinds, ends = [], list(PLURAL), 2
-    if name in probes:
-        variant = _variant(asking, probes[name])
-        kinds, ends = probes[name]["kinds"], _ends(name, probes[name], variant)
-        words = [name, *(["--variant", variant] if variant != ALL else [])]
+    if name == ALL:
+        words, kinds, ends = [], list(PLURAL), 2
+    else:
+        chosen, ends = _form(asking, name, probes[name])
+        words, kinds = [name, *chosen], probes[name]["kinds"]
     words += _kinds(asking, kinds)
     words += _range(
         asking, "pairs", MOST_PAIRS, 1, "So many pairs of ends run at once; two values are a sweep."
@@ -106,29 +106,22 @@ def _words(asking: Asking) -> list[str]:
     return [*words, *_effort(asking), *_out(asking)]
 
 
-def _variant(asking: Asking, probe: Mapping[str, Any]) -> str:
-    """The form of a primitive that comes in several."""
-    knob = next((knob for knob in probe["knobs"] if knob["name"] == "variant"), None)
-    if knob is None:
-        return ALL
-    names = [ALL, *knob["allowed"].split("|")]
-    return asking.question(
-        "Which form",
-        ", ".join(names),
-        ALL,
-        f"  {knob['help']}; {ALL}: every one of them",
-        one_of(names),
-    )
-
-
-def _ends(name: str, probe: Mapping[str, Any], variant: str) -> int:
-    """The most ends of the chosen form, or of any where all were chosen."""
+def _form(asking: Asking, name: str, probe: Mapping[str, Any]) -> tuple[list[str], int]:
+    """--variant where one is chosen, and how many ends the primitive has then."""
     from pyx import registry
 
+    def ends(options: dict[str, str]) -> int:
+        return int(registry.probe_form(name, options)["ends"])
+
     knob = next((knob for knob in probe["knobs"] if knob["name"] == "variant"), None)
-    names = knob["allowed"].split("|") if knob and variant == ALL else [variant]
-    forms = [registry.probe_form(name, {"variant": word} if knob else {}) for word in names]
-    return max(int(form["ends"]) for form in forms)
+    if knob is None:
+        return [], ends({})
+    names = knob["allowed"].split("|")
+    about = f"  {knob['help']}; {ALL}: every one of them"
+    found = asking.question("Which form", ", ".join([ALL, *names]), ALL, about, one_of([ALL, *names]))
+    if found == ALL:
+        return [], max(ends({"variant": word}) for word in names)
+    return ["--variant", found], ends({"variant": found})
 
 
 def _kinds(asking: Asking, kinds: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Samples = Mapping[str, Sequence[float]]
 
 WIDTH = 1200  # px of the picture
-TOP, BAND, CAPTION = 200, 125, 45  # px that the page's head, a figure's heading and a panel's take at most
+TOP, BAND, CAPTION = 200, 110, 45  # px that the page's head, a figure's heading and a panel's take at most
 MOST = 60  # distributions in a page
 MOST_NAMED = 6  # results that a warning names
 SHIFT = 0.03  # of the yardstick over the run, from which it is said
@@ -124,7 +124,7 @@ def _what(document: Mapping[str, Any]) -> str:
     return (
         f"{len(rows)} results of {names} primitive{'s' if names != 1 else ''}, {launches} launches in fresh processes, "
         f"{seconds(document['seconds'])}; {sum(map(rejected, rows)) or 'none'} rejected, "
-        f"{len(document['refused']) or 'none'} refused. {document['command']}"
+        f"{len(document['refused']) or 'none'} refused."
     )
 
 
@@ -157,6 +157,7 @@ def _words(flag: str) -> str:
 def _picture(document: Mapping[str, Any], plots: dict[str, Figure]) -> Iterator[str]:
     """What is read first: what things cost by position, and what that is made of."""
     rows = document["results"]
+    yield f"<p><code>{html.escape(document['command'] or '')}</code></p>"
     places = [place for place in POSITIONS if place != "alone" and _has_column(document, place)]
     if any(row["position"] != "alone" for row in rows):
         yield "<h2>What it costs to talk, by where the ends run</h2>"

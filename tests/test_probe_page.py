@@ -29,9 +29,10 @@ def page(text: str) -> Page:
     return Page(text)
 
 
-def line(page: Page, *cells: str) -> list[str]:
-    """The table row that begins with these cells."""
-    return next(row for row in page.rows if tuple(row[: len(cells)]) == cells)
+def line(page: Page, group: str, *cells: str) -> list[str]:
+    """The table row below a group's head that begins with these cells."""
+    rows = page.rows[page.rows.index([group]) :]
+    return next(row for row in rows if tuple(row[: len(cells)]) == cells)
 
 
 def test_what_a_reader_wants_comes_first(page: Page) -> None:
@@ -53,9 +54,10 @@ def test_every_result_stands_in_the_table_with_its_units(page: Page) -> None:
         assert any(head in row for row in page.rows)
     units = {row[0] for row in page.rows if len(row) == 1}
     for row in results():
-        assert f"{row['probe']} a unit is: {row['unit_of_work']}" in units
+        group = f"{row['probe']} a unit is: {row['unit_of_work']}"
+        assert group in units
         ends, position = probe_words.KINDS[row["kind"]], probe_words.POSITIONS[row["position"]]
-        cells = line(page, probe_words.name(row), ends, position)
+        cells = line(page, group, probe_words.form(row), ends, position)
         assert cells[3] == seconds(row["median_ns"] * 1e-9)
         assert cells[4] == f"{seconds(row['low_ns'] * 1e-9)} – {seconds(row['high_ns'] * 1e-9)}"
         assert cells[6] == " ".join(row["flags"])
@@ -67,7 +69,7 @@ def test_a_rejected_result_is_struck_out_and_said_to_be(text: str, page: Page) -
     assert len(struck) == len(rejected) == 1
     assert f"<s>{seconds(rejected[0]['median_ns'] * 1e-9)}</s>" in struck[0]
     assert "Rejected (it did not do what its name says" in page.words
-    assert "tcp · loopback, processes, same CPU, 8 bytes" in page.words
+    assert "tcp · loopback, processes, same CPU." in page.words
     assert ["switches", "ends on one CPU switched less than once a hop"] in page.rows
 
 
@@ -146,7 +148,7 @@ def test_a_run_without_much_still_makes_a_page() -> None:
         result("pipe", "pingpong", "round trip", 5000, flags=["rejected", "lost"], **bare),
     ]
     page = Page(probe_page.page(document(rows), {"0": [0.0] * 9, "1": [5000.0] * 9}))
-    assert line(page, "syscall")[3:5] == ["0 ns", "–"]
+    assert line(page, "syscall a unit is: call", "–")[3:5] == ["0 ns", "–"]
     interrupted = document(rows) | {"complete": False, "yardstick_shift": 0.1}
     words = Page(probe_page.page(interrupted)).words
     assert "The run was interrupted" in words and "took 10 % longer" in words
@@ -273,3 +275,17 @@ def test_flagged_distributions_are_shown_at_once_and_the_others_behind_a_click(t
     shown = text[: text.index("results without such flags")]
     for place in range(len(rows)):
         assert (f'<div id="spread-{place}"' in shown) is (place in flagged)
+
+
+def test_one_ends_medians_lie_where_they_belong_and_rejected_ones_are_hollow() -> None:
+    rows = [row for row in results() if row["position"] == "alone"]
+    rows += [result("fork", "vfork", "process made", 70e3, position="alone", flags=["rejected", "lost"])]
+    made = probe_figures.alone(rows)
+    marks = [trace for trace in made.data if trace.mode == "markers"]
+    assert [trace.name for trace in marks] == ["processes", "threads"]
+    found = {(x, symbol) for trace in marks for x, symbol in zip(trace.x, trace.marker.symbol, strict=True)}
+    for row in rows:
+        symbol = "square" if row["kind"] == "thread" else "circle"
+        assert (row["median_ns"] / 1e3, symbol + ("-open" if "rejected" in row["flags"] else "")) in found
+    texts = [text.strip() for trace in made.data if trace.mode == "text" for text in trace.text]
+    assert "70 µs rejected" in texts and "173 ns" in texts

@@ -14,11 +14,11 @@ from harness.showing.figure_style import GRID, INK, PALE
 from harness.showing.lines import COLOURS, SYMBOLS
 from harness.showing.probe_words import (
     KINDS,
-    PLAIN,
     POSITIONS,
     Row,
     at,
     bounds,
+    form,
     name,
     order,
     plainest,
@@ -41,7 +41,8 @@ PARTS = {
     "wake-ups": "#D55E00",
     "residual": "#b8c1cb",
 }
-CELL, BAR = 27, 30  # px of a row
+CELL, BAR, LINE = 27, 30, 20  # px of a row, of a bar's, of a legend's
+SHORT = 22  # characters of a legend's entry of which two stand beside each other
 FEW = 8  # figures below which a heat map needs no scale beside it
 BINS = 70
 TAIL = 0.995  # share of the samples that a distribution shows in full; the rest is said
@@ -213,42 +214,46 @@ def alone(rows: Sequence[Row]) -> Figure:
     rows = sorted(rows, key=lambda row: row["median_ns"] or math.inf)
     rows = [row for row in rows if row["position"] == "alone" and (row["median_ns"] or 0) > 0]
     labels = list(dict.fromkeys(name(row) for row in rows))[::-1]
+    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     made = Figure()
-    for kind, colour, symbol, place in (
-        ("process", COLOURS[0], "circle", "right"),
-        ("thread", COLOURS[1], "square", "left"),
-    ):
+    for place, kind in enumerate(kinds):
         here = [row for row in rows if row["kind"] == kind]
-        if not here:
-            continue
+        aside = 0.2 * (len(kinds) - 1) * (1 - 2 * place)  # so that two kinds' figures stand above each other
         made.add_scatter(
             x=[row["median_ns"] / 1e3 for row in here],
-            y=[name(row) for row in here],
+            y=[labels.index(name(row)) + aside for row in here],
             error_x=_errors(here),
-            mode="markers+text",
+            mode="markers",
             name=KINDS[kind],
             marker={
-                "symbol": [f"{symbol}-open" if rejected(row) else symbol for row in here],
-                "size": 9,
-                "color": colour,
+                "symbol": [f"{SYMBOLS[place]}-open" if rejected(row) else SYMBOLS[place] for row in here],
+                "size": 8,
+                "color": COLOURS[place],
             },
-            text=[f"  {time(row['median_ns'])}{_star(row)}  " for row in here],
-            textposition=f"middle {place}",
-            textfont={"size": 12, "color": colour},
-            customdata=[_about(row) for row in here],
-            hovertemplate="%{y}<br>%{customdata}<extra></extra>",
+            text=[f"{html.escape(name(row))}<br>{_about(row)}" for row in here],
+            hovertemplate="%{text}<extra></extra>",
+        )
+        made.add_scatter(
+            x=[max(row["high_ns"] or 0.0, row["median_ns"]) / 1e3 for row in here],
+            y=made.data[-1].y,
+            mode="text",
+            text=[f"   {time(row['median_ns'])}{_star(row)}" for row in here],
+            textposition="middle right",
+            textfont={"size": 11, "color": COLOURS[place]},
+            showlegend=False,
+            hoverinfo="skip",
         )
     figure_style.dress(made, ())
     times = [row["median_ns"] / 1e3 for row in rows]
     low, high = math.log10(min(times)), math.log10(max(times))
-    made.update_xaxes(type="log", range=[low - 0.8, high + 0.8], title="µs", showgrid=True)
+    made.update_xaxes(type="log", range=[low - 0.3, high + 0.7], title="µs", showgrid=True)
     made.update_xaxes(**figure_style.decades(times))
-    made.update_yaxes(categoryorder="array", categoryarray=labels, range=[-0.7, len(labels) - 0.3])
-    made.update_yaxes(tickvals=labels, ticktext=_ticks(rows, labels))
+    made.update_yaxes(range=[-0.7, len(labels) - 0.3], showgrid=False)
+    made.update_yaxes(tickvals=list(range(len(labels))), ticktext=_ticks(rows, labels))
     made.update_layout(
-        height=CELL * len(labels) + 84,
+        height=(CELL + 8 * (len(kinds) - 1)) * len(labels) + 84,
         margin={"l": 8, "r": 12, "t": 24, "b": 44},
-        showlegend=len({row["kind"] for row in rows}) > 1,
+        showlegend=len(kinds) > 1,
         legend={"y": 1.0, "yanchor": "bottom"},
     )
     return made
@@ -282,14 +287,15 @@ def parts(rows: Sequence[Row]) -> Figure:
     rows = sorted(rows, key=lambda row: -row["median_ns"])
     labels = [f"{name(row)}, {KINDS[row['kind']]}" for row in rows]
     made = Figure()
-    for part, colour in PARTS.items():
+    others = dict.fromkeys(part["part"] for row in rows for part in row["parts"] if part["part"] not in PARTS)
+    for part, colour in {**PARTS, **dict.fromkeys(others, PALE)}.items():
         found = [next((p for p in row["parts"] if p["part"] == part), None) for row in rows]
         shown = [p if p else {"ns": None, "low_ns": None, "high_ns": None} for p in found]
         made.add_bar(
             orientation="h",
             y=labels,
             x=[_micro(p["ns"]) for p in shown],
-            name=part,
+            name=html.escape(part),
             marker={"color": colour, "line": {"width": 0}},
             error_x={
                 "type": "data",
@@ -300,7 +306,7 @@ def parts(rows: Sequence[Row]) -> Figure:
                 "width": 3,
             },
             customdata=[[time(p["ns"]), time(p["low_ns"]), time(p["high_ns"])] for p in shown],
-            hovertemplate=f"%{{y}}<br>{part} %{{customdata[0]}} [%{{customdata[1]}} – %{{customdata[2]}}]"
+            hovertemplate=f"%{{y}}<br>{html.escape(part)} %{{customdata[0]}} [%{{customdata[1]}} – %{{customdata[2]}}]"
             "<extra></extra>",
         )
     figure_style.dress(made, ())
@@ -349,7 +355,13 @@ def curves(dimension: str, found: Sequence[Sequence[Row]]) -> Figure:
         made.update_yaxes(rangemode="tozero")
     unit = next(row["unit_of_work"] for curve in found for row in curve)
     made.update_yaxes(title=f"µs a {html.escape(unit)}")
-    made.update_layout(height=360, legend={"y": -0.22})
+    lines = len(labels) if max(map(len, labels)) > SHORT else math.ceil(len(labels) / 2)
+    foot = 62 + LINE * lines
+    made.update_layout(
+        height=290 + foot,
+        margin={"b": foot},
+        legend={"yref": "container", "y": 0, "yanchor": "bottom"},
+    )
     return made
 
 
@@ -361,8 +373,9 @@ def _curve(
         "x": [order(at(row, dimension))[0] if numeric else str(at(row, dimension)) for row in rows],
         "y": [row["median_ns"] / 1e3 for row in rows],
         "error_y": _errors(rows),
-        "name": html.escape(label) + (" (rejected)" if refused else ""),
+        "name": html.escape(label),
         "legendgroup": label,
+        "showlegend": not refused,
         "mode": "markers" if refused else "lines+markers",
         "line": {"color": colour, "width": 2},
         "marker": {"symbol": f"{symbol}-open" if refused else symbol, "size": 8, "color": colour},
@@ -383,7 +396,7 @@ def _labels(found: Sequence[Sequence[Row]]) -> list[str]:
 
 def _facts(row: Row) -> dict[str, str]:
     return {
-        "variant": "ping-pong" if row["variant"] in ("", PLAIN) else row["variant"],
+        "variant": form(row),
         "kind": KINDS[row["kind"]],
         "position": POSITIONS[row["position"]],
         "pairs": f"{row['pairs']} pairs",

@@ -18,6 +18,7 @@ from harness.showing.probe_words import (
     Row,
     bounds,
     dimensions,
+    form,
     meanings,
     name,
     plainest,
@@ -40,7 +41,7 @@ MOST_NAMED = 6  # results that a warning names
 SHIFT = 0.03  # of the yardstick over the run, from which it is said
 NOTED = (REJECTED, "two_humped", "unstable")  # flags with which a distribution is shown without a click
 _HEADS = {
-    "primitive": "",
+    "form": "",
     "ends": "",
     "position": "",
     "pairs": "",
@@ -141,7 +142,7 @@ def _warnings(document: Mapping[str, Any]) -> Iterator[str]:
     for flag in NOTED:
         rows = [row for row in document["results"] if flag in row["flags"]]
         if rows:
-            named = "; ".join(told(row) for row in rows[:MOST_NAMED])
+            named = "; ".join(told(row, document["results"]) for row in rows[:MOST_NAMED])
             more = f"; and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
             found.append(f"{_words(flag)} ({meanings(document).get(flag, flag)}): {named}{more}.")
     if found:
@@ -204,10 +205,10 @@ def _curves(rows: Sequence[Row], plots: dict[str, Figure]) -> Iterator[str]:
             '<p class="note">Medians with 95 % intervals over fresh launches; hollow: rejected and unused.</p>'
         )
         yield '<div class="panels">'
-        for probe in dict.fromkeys(curve[0]["probe"] for curve in found):
-            group = [curve for curve in found if curve[0]["probe"] == probe]
+        for probe, unit in dict.fromkeys((curve[0]["probe"], curve[0]["unit_of_work"]) for curve in found):
+            group = [c for c in found if (c[0]["probe"], c[0]["unit_of_work"]) == (probe, unit)]
             drawn = probe_figures.curves(dimension, group)
-            yield placed(plots, f"{dimension}-{probe}", drawn, html.escape(probe))
+            yield placed(plots, f"{dimension}-{probe}-{unit}", drawn, html.escape(f"{probe}: {unit}"))
         yield "</div>"
 
 
@@ -223,21 +224,23 @@ def _distributions(rows: Sequence[Row], samples: Samples, plots: dict[str, Figur
         '<p class="note">Share of the samples by time; dashed: the median, ticks at the foot: the median of each launch. '
         f"The slowest {percent(1 - probe_figures.TAIL)} lie beyond the right edge.</p>"
     )
-    yield from _spread(flagged, samples, plots)
+    yield from _spread(flagged, rows, samples, plots)
     if others:
         shown = others[: max(MOST - len(flagged), 0)]
         rest = f", the first {len(shown)}" if len(shown) < len(others) else ""
         yield f"<details><summary>{len(others)} results without such flags{rest}</summary>"
-        yield from _spread(shown, samples, plots)
+        yield from _spread(shown, rows, samples, plots)
         yield "</details>"
 
 
-def _spread(items: Sequence[tuple[int, Row]], samples: Samples, plots: dict[str, Figure]) -> Iterator[str]:
+def _spread(
+    items: Sequence[tuple[int, Row]], rows: Sequence[Row], samples: Samples, plots: dict[str, Figure]
+) -> Iterator[str]:
     yield '<div class="panels three">'
     for place, row in items:
         flags = f' <span class="note">{html.escape(" ".join(row["flags"]))}</span>' if row["flags"] else ""
         drawn = probe_figures.distribution(row, samples[str(place)])
-        yield placed(plots, f"spread-{place}", drawn, html.escape(told(row)) + flags)
+        yield placed(plots, f"spread-{place}", drawn, html.escape(told(row, rows)) + flags)
     yield "</div>"
 
 
@@ -286,7 +289,7 @@ def _texts(row: Row) -> dict[str, str]:
     """A row's cells by column."""
     settled = [f"{knob} = {value}" for knob, value in settings(row).items()]
     return {
-        "primitive": name(row),
+        "form": form(row),
         "ends": KINDS[row["kind"]],
         "position": POSITIONS[row["position"]],
         **{key: figure(row[key], 9) for key in ("pairs", "cores", "size", "samples")},
@@ -295,17 +298,24 @@ def _texts(row: Row) -> dict[str, str]:
         "p99": time(row["p99_ns"]),
         "settings, flags": "; ".join([*settled, " ".join(row["flags"])]).strip("; "),
         "subtracted": time(row["overhead_ns"]),
-        "switches": "–" if row["switches"] is None else figure(row["switches"]),
+        "switches": _count(row["switches"]),
         "launches": figure(len(row["launches"]), 9),
         "notes": "; ".join(f"{key} {plain(value)}" for key, value in row["notes"].items()),
     }
+
+
+def _count(value: float | None) -> str:
+    """A mean count; one that hardly ever happened is not written in many digits."""
+    if value is None:
+        return "–"
+    return "< 0.001" if 0 < value < 0.001 else figure(value)
 
 
 def _made_of(rows: Sequence[Row]) -> Iterator[str]:
     """The parts as figures, behind a line to click."""
     split = [
         (
-            told(row),
+            told(row, rows),
             part["part"],
             time(part["ns"]),
             f"{time(part['low_ns'])} – {time(part['high_ns'])}",

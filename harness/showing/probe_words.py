@@ -18,7 +18,7 @@ POSITIONS = {
     "socket": "same socket",
     "numa": "other node",
     "free": "free",
-    "alone": "one end alone",
+    "alone": "alone",
 }
 KINDS = {"process": "processes", "thread": "threads"}
 PLAIN = "pingpong"  # the variant that a probe's name alone stands for
@@ -57,15 +57,19 @@ def settings(row: Row) -> dict[str, Any]:
     return {knob: value for knob, value in row["options"].items() if knob != "variant"}
 
 
-def told(row: Row, several: bool = True) -> str:
-    """All that tells a row from others of its probe, in words."""
+def told(row: Row, rows: Sequence[Row]) -> str:
+    """What tells a row from the others, in words."""
     parts = [name(row), KINDS[row["kind"]], POSITIONS[row["position"]]]
-    if several:
-        parts += [f"{row['pairs']} pairs"] if row["pairs"] != 1 else []
-        parts += [f"{row['cores']} cores"] if row["position"] == "free" else []
-        parts += [f"{row['size']} bytes"]
-        parts += [f"{knob} = {value}" for knob, value in settings(row).items()]
-    return ", ".join(parts)
+    if len({other["pairs"] for other in rows}) > 1:
+        parts.append(f"{row['pairs']} pair{'s' if row['pairs'] != 1 else ''}")
+    parts += [f"{row['cores']} cores"] if row["position"] == "free" else []
+    parts += [f"{row['size']} bytes"] if len({other["size"] for other in rows}) > 1 else []
+    return ", ".join([*parts, *(f"{knob} = {value}" for knob, value in settings(row).items())])
+
+
+def form(row: Row) -> str:
+    """A primitive's variant; a dash where it comes in one form."""
+    return "ping-pong" if row["variant"] == PLAIN else row["variant"] or "–"
 
 
 def plainest(rows: Iterable[Row]) -> list[Row]:

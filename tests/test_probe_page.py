@@ -11,7 +11,7 @@ import pytest
 from pages import Page
 from probe_documents import HOSTILE, POSITIONS, document, result, results, samples, swept
 
-from harness.showing import probe_figures, probe_page, probe_words
+from harness.showing import probe_figures, probe_heat, probe_page, probe_words
 from harness.showing.placing import ReportError
 from models.wording import seconds
 
@@ -169,7 +169,7 @@ def cells(made: Any, kind: int, layer: int) -> dict[tuple[str, str], tuple[Any, 
 
 def test_the_heat_map_shows_each_median_in_its_cell() -> None:
     rows = results()
-    made = probe_figures.heat(document(rows), PLACES)
+    made = probe_heat.heat(document(rows), PLACES)
     for kind, number in (("process", 0), ("thread", 1)):
         shown = cells(made, number, 1)
         for row in rows:
@@ -183,7 +183,7 @@ def test_the_heat_map_shows_each_median_in_its_cell() -> None:
 
 def test_cells_without_a_figure_are_grey_and_say_why() -> None:
     rows = results()
-    made = probe_figures.heat(document(rows), PLACES)
+    made = probe_heat.heat(document(rows), PLACES)
     coloured, grey = cells(made, 0, 1), cells(made, 0, 0)
     assert coloured["tcp · loopback", "same CPU"] == (None, "")
     assert grey["tcp · loopback", "same CPU"] == (0.0, "rejected")
@@ -193,13 +193,13 @@ def test_cells_without_a_figure_are_grey_and_say_why() -> None:
     assert "SMT sibling" not in {place for (_, place), (z, _) in coloured.items() if z is not None}
     refused = document(rows)["refused"]
     row = result("cacheline", "one_line", "round trip", 90, kind="thread", position="l3")
-    made = probe_figures.heat(document([row]) | {"refused": refused}, PLACES)
+    made = probe_heat.heat(document([row]) | {"refused": refused}, PLACES)
     assert cells(made, 0, 0)["cacheline · one_line", "same CPU"] == (0.0, "refused")
 
 
 def test_a_swept_cell_is_that_of_the_fewest_pairs_and_the_least_message() -> None:
     rows = [*swept({"pairs": [4, 1, 2]}), *swept({"size": [1024, 64]}, base=9000.0)]
-    made = probe_figures.heat(document(rows), PLACES)
+    made = probe_heat.heat(document(rows), PLACES)
     row = next(row for row in rows if (row["pairs"], row["size"], row["position"]) == (1, 8, "same_cpu"))
     assert cells(made, 0, 1)["pipe", "same CPU"][1] == seconds(row["median_ns"] * 1e-9)
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.showing import probe_figures
+from harness.showing import probe_figures, probe_heat
 from harness.showing.page_tables import facts, flat, folded, head, plain
 from harness.showing.placing import filled, joined, placed, save
 from harness.showing.probe_words import (
@@ -166,7 +166,7 @@ def _picture(document: Mapping[str, Any], plots: dict[str, Figure]) -> Iterator[
             '<p class="note">Median of a unit of work, which stands beside each name: a round trip goes there and '
             "back. A star: flagged, see the table. Grey: this machine lacks the position, or there is no figure.</p>"
         )
-        yield placed(plots, "positions", probe_figures.heat(document, places))
+        yield placed(plots, "positions", probe_heat.heat(document, places))
     if any(row["position"] == "alone" and (row["median_ns"] or 0) > 0 for row in rows):
         yield "<h2>What one end alone costs</h2>"
         yield placed(plots, "alone", probe_figures.alone(plainest(rows)))

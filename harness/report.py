@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from harness.showing import footprint, trust
 from harness.showing.advice import advice
 from harness.showing.lines import Line, lines_of, system_of
-from harness.showing.page import PAGE, STYLE
 from harness.showing.page_tables import error, flat, folded, legend, plain, tables
+from harness.showing.placing import ReportError as ReportError
+from harness.showing.placing import filled, joined, placed, save
 from models.wording import at, figure, interval, percent, rate, set_of
 
 if TYPE_CHECKING:
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
 FEW = 4  # cells up to which their course over time is shown without a click
 NOT_STARTED = {"target", "imported"}  # servers that run already, or ran elsewhere
 QUALITY = ("noise", "stopping", "certificate", "efficiency")
-_CONFIG = {
-    "responsive": True,
-    "displaylogo": False,
-    "displayModeBar": "hover",
-    "modeBarButtons": [["toImage", "resetScale2d"]],
-}
-
-
-class ReportError(RuntimeError):
-    """The page could not be written; the message is one line for the user."""
 
 
 def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -53,20 +42,11 @@ def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     ReportError
         When the file cannot be written.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_text(page(document), encoding="utf-8")
-        draft.replace(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise ReportError(f"{target}: the page cannot be written ({error.strerror})") from error
+    save(path, page(document))
 
 
 def page(document: Mapping[str, Any]) -> str:
     """The page as text."""
-    from plotly.offline import get_plotlyjs
-
     lines = lines_of(document)
     plots: dict[str, Figure] = {}
     body = "\n".join(
@@ -82,14 +62,7 @@ def page(document: Mapping[str, Any]) -> str:
             *_provenance(document["sweep"]),
         ]
     )
-    return PAGE.substitute(
-        title=html.escape(question(document)),
-        what=html.escape(_what(document)),
-        style=STYLE.strip(),
-        body=body,
-        plotly=get_plotlyjs(),
-        scripts="\n".join(_script(name, plot) for name, plot in plots.items()),
-    )
+    return filled("kneepoint sweep", question(document), _what(document), body, plots)
 
 
 def question(document: Mapping[str, Any]) -> str:
@@ -148,17 +121,12 @@ def _answers(lines: Sequence[Line]) -> Iterator[str]:
         yield f'<article class="answer" style="--line: {line.colour}">'
         yield f'<h3 class="label"><span class="dot"></span>{html.escape(line.label)}</h3>'
         yield f'<p class="peak">{html.escape(peak)}</p><p class="sure">{html.escape(_sure(line))}</p>'
-        text = _joined(explanation["text"])
+        text = joined(explanation["text"])
         yield from (f"<p>{html.escape(sentence)}</p>" for sentence in re.split(r"(?<=[.]) (?=[A-Z])", text))
         rows = [(row["name"], plain(row["value"]), row["unit"]) for row in explanation["evidence"]]
         yield folded(f"Evidence ({len(rows)} figures)", rows, ("figure", "value", "unit"))
         yield "</article>"
     yield "</section>"
-
-
-def _joined(text: str) -> str:
-    """The text with each figure kept on one line with its unit."""
-    return re.sub(r"(?<=[0-9]) (?=%|ns|µs|ms|s\b|bytes|[KMG]iB)", "\u00a0", text)
 
 
 def _sure(line: Line) -> str:
@@ -189,9 +157,9 @@ def _figures(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
             '<p class="note">Marks: measured, with 95 % intervals over runs; hollow: broken and unused. '
             "The strip at the foot is the set of values not significantly below the highest (dark).</p>"
         )
-        yield _placed(plots, f"throughput-{variable}", figures.throughput(group))
+        yield placed(plots, f"throughput-{variable}", figures.throughput(group), height=440)
         yield "<h2>Response time</h2>"
-        yield _placed(plots, f"response-{variable}", figures.response(group))
+        yield placed(plots, f"response-{variable}", figures.response(group), height=440)
         top = figures.highest_cpu(group)
         known = [line for line in group if figures.knows_cpu(line)]
         yield "<h2>CPU that a reply costs, and whose</h2>"
@@ -214,38 +182,12 @@ def _panels(
         return
     yield '<div class="panels">'
     for line in known:
-        yield _placed(plots, f"{name}-{lines.index(line)}", draw([line]), line, 360)
+        yield placed(plots, f"{name}-{lines.index(line)}", draw([line]), _caption(line), 360)
     yield "</div>"
 
 
-def _placed(
-    plots: dict[str, Figure], name: str, plot: Figure, line: Line | None = None, height: int = 440
-) -> str:
-    """The place of a figure; the figure itself is drawn by a script at the page's end."""
-    plot.update_layout(height=height)
-    plots[name] = plot
-    caption = ""
-    if line:
-        dot = f'<span class="dot" style="--line: {line.colour}"></span>'
-        caption = f"<figcaption>{dot}{html.escape(line.label)}</figcaption>"
-    return f'<figure>{caption}<div id="{html.escape(name)}" style="height: {height}px"></div></figure>'
-
-
-def _script(name: str, plot: Figure) -> str:
-    """The call that draws a figure in its place; plotly escapes what could end the script.
-
-    What stands behind a line to click is drawn when it is opened: until then it has no width to be drawn in.
-    """
-    from plotly.io import to_json
-
-    place, config = json.dumps(name).replace("<", "\\u003c"), json.dumps(_CONFIG)
-    return (
-        "<script>(figure => {"
-        f"const draw = () => Plotly.newPlot({place}, figure.data, figure.layout, {config});"
-        f'const fold = document.getElementById({place}).closest("details:not([open])");'
-        'fold ? fold.addEventListener("toggle", draw, {once: true}) : draw();'
-        f"}})({to_json(plot)});</script>"
-    )
+def _caption(line: Line) -> str:
+    return f'<span class="dot" style="--line: {line.colour}"></span>{html.escape(line.label)}'
 
 
 def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
@@ -262,10 +204,10 @@ def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]
         yield '<div class="panels three">'
         for panel in range(len(time_figures.TAKEN)):
             plot = time_figures.taken(group, panel)
-            yield _placed(plots, f"taken-{variable}-{panel}", plot, height=340)
+            yield placed(plots, f"taken-{variable}-{panel}", plot, height=340)
         yield "</div>"
         for line in group:
-            items = "".join(f"<li>{html.escape(_joined(text))}</li>" for text in footprint.sentences(line))
+            items = "".join(f"<li>{html.escape(joined(text))}</li>" for text in footprint.sentences(line))
             if items:
                 label = f", {html.escape(line.label)}" if len(group) > 1 else ""
                 yield f"<p>What it takes, medians over the window{label}:</p><ul>{items}</ul>"
@@ -274,7 +216,7 @@ def _over_time(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]
             '<p class="note">The server\'s processes and the load within the measuring window, medians over the runs '
             "of one configuration; the box at the top left chooses which.</p>"
         )
-        drawn = _placed(plots, f"time-{variable}", time_figures.over_time(group), height=time_figures.HEIGHT)
+        drawn = placed(plots, f"time-{variable}", time_figures.over_time(group), height=time_figures.HEIGHT)
         shut = f"<details><summary>Show {cells} configurations over time</summary>{drawn}</details>"
         yield shut if cells > FEW else drawn
 
@@ -285,7 +227,7 @@ _LAWS = {"usl": "USL", "amdahl": "Amdahl's law"}
 def _quality(sweep: Mapping[str, Any]) -> Iterator[str]:
     """Noise, stopping, the generator's certificate, and what share of the time was measured."""
     yield "<h2>How far these figures can be trusted</h2>"
-    items = (f"<li>{html.escape(_joined(text))}</li>" for text in trust.sentences(sweep))
+    items = (f"<li>{html.escape(joined(text))}</li>" for text in trust.sentences(sweep))
     yield f"<ul>{''.join(items)}</ul>"
     parts = {name: sweep[name] for name in QUALITY if sweep.get(name)}
     if parts:

@@ -113,7 +113,7 @@ class Page(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
-        self._cell = tag in ("td", "th") or (tag == "small" and self._cell)
+        self._cell = tag in ("td", "th") or (tag in ("small", "s") and self._cell)
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = ""

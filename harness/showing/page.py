@@ -10,14 +10,14 @@ PAGE = Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; \
 style-src 'unsafe-inline'; img-src data: blob:">
-<title>$title</title>
+$head<title>$title</title>
 <style>
 $style
 </style>
 </head>
 <body>
-<header>
-<p class="kind">kneepoint sweep</p>
+<header id="picture">
+<p class="kind">$kind</p>
 <h1>$title</h1>
 <p class="what">$what</p>
 </header>
@@ -84,5 +84,13 @@ summary { cursor: pointer; color: var(--pale); font-size: .92rem; }
 .marks td { min-width: 4.5rem; overflow-wrap: normal; }
 .marks td:nth-last-child(-n+2) { min-width: 14rem; }
 .facts th { white-space: nowrap; font-weight: 500; }
+tr.rejected td { color: var(--pale); }
+td s { text-decoration-color: #b00020; }
+tr.group th { text-align: left; color: var(--ink); padding-top: .8rem; }
+tr.group small { display: inline; margin-left: .6em; }
+.results td:first-child, .results th:first-child { text-align: left; }
+.results td.words, .results th.words { min-width: 7rem; }
+/* PAGE.html#picture is the part that makes a picture. */
+#picture:target ~ main > :not(.picture), #picture:target ~ main .modebar { display: none; }
 @media print { details { display: none; } }
 """

@@ -9,6 +9,7 @@
 #include "probing/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ static int read_cpus(const char *text, struct probing_plan *plan) {
     while (*text) {
         char *end;
         long cpu = strtol(text, &end, 10);
-        if (end == text || cpu < 0 || cpu >= 1024 || plan->cpus == PROBING_MOST_CPUS || (*end && *end != ','))
+        if (end == text || cpu < 0 || cpu >= 1024 || plan->cpus == PROBING_MOST_CPUS ||
+            (*end && (*end != ',' || !end[1])))
             return -EINVAL;
         plan->cpu[plan->cpus++] = (int)cpu;
         text = *end ? end + 1 : end;
@@ -50,8 +52,9 @@ static int read_words(int count, char **words, struct config *config, struct pro
         arguments_number(bound, 1, &n_bound) || arguments_number(iterations, INT64_MAX, &n_iterations) ||
         arguments_number(budget, 60000000000, &plan->budget) ||
         arguments_number(capacity, 1 << 20, &n_capacity) ||
-        (alive && arguments_number(alive, INT_MAX, &n_alive)) || read_cpus(cpus, plan) || !n_pairs ||
-        !n_capacity || (strcmp(kind, "process") && strcmp(kind, "thread")))
+        (alive && (arguments_number(alive, INT_MAX, &n_alive) || fcntl((int)n_alive, F_GETFD) < 0)) ||
+        read_cpus(cpus, plan) || !n_pairs || !n_capacity ||
+        (strcmp(kind, "process") && strcmp(kind, "thread")))
         return -EINVAL;
     plan->processes = !strcmp(kind, "process");
     plan->pairs = (int)n_pairs;
@@ -65,9 +68,15 @@ static int read_words(int count, char **words, struct config *config, struct pro
 
 static int fill(struct config *config, const struct probe_ops *ops) {
     char message[512];
+    for (size_t i = 0; i < config_count(config); i++) {
+        if (knob_find(ops->knobs, config_name_at(config, i)))
+            continue;
+        snprintf(message, sizeof(message), "%s has no setting \"%s\"", ops->name, config_name_at(config, i));
+        return fail(2, message);
+    }
     if (config_fill(config, ops->knobs))
         return fail(1, "out of memory");
-    for (const struct knob *knob = ops->knobs; knob->name; knob++)
+    for (const struct knob *knob = ops->knobs; knob && knob->name; knob++)
         if (config_check(knob, config_text(config, knob->name), message, sizeof(message)))
             return fail(2, message);
     return 0;

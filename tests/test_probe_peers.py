@@ -34,7 +34,8 @@ def ours(ns: float) -> Callable[..., dict[str, Any]]:
     def launch(probe: str, options: object, **how: Any) -> dict[str, Any]:
         assert len(how["cpus"]) == 1
         samples = [ns + 10.0 + 0.5] * 8
-        return {"clock_ns": 20.0, "loop_ns": 0.5, "ends": [{"batch": 2, "samples": samples}]}
+        ends = [{"batch": 2, "samples": samples, "busy_ns": 500}, {"busy_ns": 500}]
+        return {"clock_ns": 20.0, "loop_ns": 0.5, "released": 0, "finished": 1000, "ends": ends}
 
     return launch
 
@@ -47,23 +48,23 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "registry", SimpleNamespace(probes=lambda: every))
 
 
-def printed(times: dict[str, list[float]]) -> Callable[[list[str]], str]:
-    """What peers print that take so many ns, run after run."""
+def printed(times: dict[str, list[float]], had: float = 1.0) -> Callable[[list[str]], tuple[str, float]]:
+    """What peers print that take so many ns, run after run, with so much of their CPU."""
     turns = {program: iter(values) for program, values in times.items()}
 
-    def run(command: list[str]) -> str:
+    def run(command: list[str]) -> tuple[str, float]:
         program = command[3]
         ns = next(turns[program])
         if program == "perf":
-            return PERF.replace("2.630400", f"{ns / 1e3:.6f}")
-        return RT.replace("1.95", f"{ns / 1e3:.3f}")
+            return PERF.replace("2.630400", f"{ns / 1e3:.6f}"), had
+        return RT.replace("1.95", f"{ns / 1e3:.3f}"), had
 
     return run
 
 
-def steady(perf: list[float], reps: int) -> Callable[[list[str]], str]:
+def steady(perf: list[float], reps: int, had: float = 1.0) -> Callable[[list[str]], tuple[str, float]]:
     rt = {program: [2000.0] * reps for program in ("sigwaittest", "pmqtest", "ptsematest")}
-    return printed({"perf": perf, **rt})
+    return printed({"perf": perf, **rt}, had)
 
 
 def test_what_peers_print_is_read() -> None:
@@ -94,6 +95,14 @@ def test_those_that_do_the_same_must_agree(factor: float, verdict: bool) -> None
 def test_noise_leaves_it_open() -> None:
     rows = peers.cross_check(3, ours(1000), steady([600.0, 1000.0, 1700.0] * 2, 3))
     assert {row["agrees"] for row in rows} == {None}
+
+
+@pytest.mark.usefixtures("installed")
+def test_others_on_the_cpu_are_taken_out() -> None:
+    """Only of those that never rest: a time of rt-tests is a latency."""
+    for row in peers.cross_check(3, ours(1000), steady([4000.0] * 6, 3, had=0.25)):
+        wanted = 2000 if row["unit"] == "one way" else 1000
+        assert row["peer_ns"] == pytest.approx(wanted)
 
 
 @pytest.mark.usefixtures("installed")
@@ -130,7 +139,7 @@ FAILURES = [
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(("error", "said"), FAILURES, ids=[said for _, said in FAILURES])
 def test_a_peer_that_fails(error: Exception, said: str) -> None:
-    def run(command: list[str]) -> str:
+    def run(command: list[str]) -> tuple[str, float]:
         raise error
 
     for row in peers.cross_check(2, ours(1), run):
@@ -151,5 +160,5 @@ def test_the_real_peer_is_understood(name: str) -> None:
     if shutil.which(peer.PROGRAM) is None:
         pytest.skip(f"{peer.PROGRAM} is not installed (make peers)")
     cpu = min(os.sched_getaffinity(0))
-    ns = peer.read(peers._run(["taskset", "-c", str(cpu), peer.PROGRAM, *peer.words(cpu)]))
-    assert 10 < ns < 1e7
+    text, had = peers._run(["taskset", "-c", str(cpu), peer.PROGRAM, *peer.words(cpu)])
+    assert 10 < peer.read(text) < 1e7 and 0 < had < 1.1

@@ -13,8 +13,8 @@ For a row of one pair, with every cost measured in the same run between ends of 
 What cannot be told apart: between two CPUs a sleeper's switch to idle and back always comes with its wake-up, so these
 are one part there; and some calls of one end run while the other is on its way, which makes a wake-up look shorter by
 that much and may leave a residual below zero. So do calls that were not made: on one CPU an end often finds the message
-there, and where that takes no system call (semaphores, mutexes) `calls` counts one too many. With several pairs a round trip holds turns of the other pairs, and with
-free placement nobody knows where it was: such rows are not split.
+there, and where that takes no system call (semaphores, mutexes) `calls` has one too many. With several pairs a round trip
+holds turns of the other pairs, and with free placement nobody knows where it was: such rows are not split.
 """
 
 from __future__ import annotations

@@ -9,16 +9,19 @@ A peer is a module with
 - ``words(cpu)``: its arguments, so that it runs for some tenths of a second with all of it on that CPU,
 - ``read(text)``: ns of its unit, in the mean, from what it prints.
 
-Means are compared with means, as no peer tells its median.
+Means are compared with means, as no peer tells its median. Others that run on the same CPU meanwhile would lengthen them at
+random; so the times of those that do the same, and never rest, are multiplied by the share of the CPU that each had.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import resource
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -36,7 +39,7 @@ TOLERANCE = 1.15  # the factor within which those that do the same must agree
 PATIENCE = 30.0  # s for one run of a peer
 
 Launch = Callable[..., Mapping[str, Any]]
-Run = Callable[[list[str]], str]
+Run = Callable[[list[str]], tuple[str, float]]
 Row = dict[str, Any]
 
 
@@ -48,8 +51,8 @@ def cross_check(reps: int = REPS, launcher: Launch = launch, run: Run | None = N
     reps : int
         Runs of each, at least 2.
     launcher, run : callable
-        Of our probes, as pyx.probing.launch; and of a peer's command, which gives what it printed (OSError or
-        subprocess.SubprocessError when it fails).
+        Of our probes, as pyx.probing.launch; and of a peer's command, which gives what it printed and the share of a CPU
+        that it had (OSError or subprocess.SubprocessError when it fails).
 
     Returns
     -------
@@ -78,7 +81,7 @@ def _row(name: str, peer: ModuleType, cpu: int, reps: int, launcher: Launch, run
     if peer.PROBE not in registry.probes():
         return {**row, "note": f"there is no probe {peer.PROBE} here"}
     try:
-        turns = [(_ours(peer, cpu, launcher), peer.read(run(command))) for _ in range(reps)]
+        turns = [(_ours(peer, cpu, launcher), _theirs(peer, *run(command))) for _ in range(reps)]
     except (ProbeError, OSError, ValueError, subprocess.SubprocessError) as error:
         return {**row, "note": f"failed: {_line(error)}"}
     return {**row, **_compared(turns, peer)}
@@ -89,7 +92,13 @@ def _ours(peer: ModuleType, cpu: int, launcher: Launch) -> float:
     raw = launcher(peer.PROBE, peer.OPTIONS, kind=peer.KIND, cpus=(cpu,), budget=BUDGET)
     end = raw["ends"][0]
     overhead = raw["clock_ns"] / max(end["batch"], 1) + raw["loop_ns"]
-    return float(peer.SHARE * (np.mean(end["samples"]) - overhead))
+    unit = peer.SHARE * (float(np.mean(end["samples"])) - overhead)
+    had = sum(one["busy_ns"] for one in raw["ends"]) / (raw["finished"] - raw["released"])
+    return float(unit * min(had, 1.0) if peer.SAME else unit)
+
+
+def _theirs(peer: ModuleType, text: str, had: float) -> float:
+    return float(peer.read(text)) * (min(had, 1.0) if peer.SAME else 1.0)
 
 
 def _compared(turns: list[tuple[float, float]], peer: ModuleType) -> Row:
@@ -120,11 +129,14 @@ def _agrees(low: float, high: float) -> bool | None:
     return False if low > limit or high < -limit else None
 
 
-def _run(command: list[str]) -> str:
+def _run(command: list[str]) -> tuple[str, float]:
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE, check=True, stdin=subprocess.DEVNULL
     )
-    return done.stdout
+    took, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return done.stdout, used / took
 
 
 def _line(error: Exception) -> str:

@@ -305,5 +305,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     state->record.sent = me.sent;
     state->record.received = me.received;
     atomic_store(&state->done, 1);
+    if (atomic_fetch_sub(&arena->left, 1) == 1)
+        futex(&arena->left, FUTEX_WAKE, 1);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include "arena.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,10 +15,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, STACK_BYTES = 256 << 10, CLOCK_READINGS = 2000, LOOP_TURNS = 100000 };
+enum { LOOK_MS = 20, LEAVE_MS = 1, STACK_BYTES = 256 << 10, CLOCK_READINGS = 2000, LOOP_TURNS = 100000 };
 #define GRACE 300000000LL /* ns in which the ends must end after one of them has failed */
 
 struct run {
@@ -61,6 +63,7 @@ static int make_arena(struct run *run, struct probing_result *result) {
     double *sample = (double *)((char *)run->arena + states);
     for (int i = 0; i < run->total; i++)
         run->arena->end[i].record.sample = sample + (size_t)i * plan->capacity;
+    run->arena->left = run->total;
     run->arena->workers = run->form.alike ? run->total : plan->pairs;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     run->shared = round_up(run->form.shared, page);
@@ -253,6 +256,16 @@ static int closed(int alive) {
     return alive >= 0 && poll(&ready, 1, 0) > 0;
 }
 
+/* Until it is time to look again, or all ends are done and only have to leave. */
+static void nap(struct run *run) {
+    int left = atomic_load(&run->arena->left);
+    struct timespec most = clock_spec(LOOK_MS * 1000000LL);
+    if (left)
+        syscall(SYS_futex, &run->arena->left, FUTEX_WAIT, left, &most, NULL, 0);
+    else
+        poll(NULL, 0, LEAVE_MS);
+}
+
 static int keep_watch(struct run *run, struct watch *watch) {
     int64_t failed_at = 0;
     for (;;) {
@@ -271,7 +284,7 @@ static int keep_watch(struct run *run, struct watch *watch) {
         } else if ((rc = stalled(run, watch, now))) {
             return rc;
         }
-        poll(NULL, 0, LOOK_MS);
+        nap(run);
     }
 }
 

@@ -228,6 +228,11 @@ def test_samples_are_taken_while_all_measure() -> None:
         assert sum(end["samples"][1:]) * end["batch"] <= max(together, 0) + 1e6
 
 
+def test_a_figure_that_is_none_is_left_out(faulty: Path) -> None:
+    found = launch("faulty", budget=0.01, executable=faulty)
+    assert [end["notes"] for end in found["ends"]] == [{"answer": 42}] * 2
+
+
 ODD = [
     [],
     ["nothing"],

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,9 +84,14 @@ static int fill(struct config *config, const struct probe_ops *ops) {
 }
 
 static void write_notes(const struct probing_record *record) {
+    const char *between = "";
     printf("\"notes\": {");
-    for (int i = 0; i < PROBE_NOTES && *record->notes[i].name; i++)
-        printf("%s\"%s\": %.6g", i ? ", " : "", record->notes[i].name, record->notes[i].value);
+    for (int i = 0; i < PROBE_NOTES && *record->notes[i].name; i++) {
+        if (!isfinite(record->notes[i].value)) /* a mean of nothing: JSON has no word for it */
+            continue;
+        printf("%s\"%s\": %.6g", between, record->notes[i].name, record->notes[i].value);
+        between = ", ";
+    }
     printf("}, ");
 }
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ Times = dict[float, tuple[float, float, float]]
 
 
 def times(document: Mapping[str, Any], over: str, **fixed: object) -> Times:
-    """The time in which all ends did their iterations (ms: mean over launches, low, high), by pairs, cores or a knob.
+    """The time in which all ends did their iterations (ms: median of launches, low, high), by pairs, cores or a knob.
 
     Rows with other settings than `fixed`, and those that were rejected, are left out.
     """
@@ -30,9 +31,10 @@ def times(document: Mapping[str, Any], over: str, **fixed: object) -> Times:
         fields = {**row, **row["options"]}
         if "rejected" in row["flags"] or any(fields.get(k) != v for k, v in fixed.items()):
             continue
-        took = interval([ns / 1e6 for ns in row["elapsed_launches"]])
-        low, high = (took.value if bound is None else bound for bound in (took.low, took.high))
-        found[float(fields[over])] = (took.value, low, high)
+        launches = [ns / 1e6 for ns in row["elapsed_launches"]]
+        middle, about = median(launches), interval(launches)
+        low, high = (middle if bound is None else bound for bound in (about.low, about.high))
+        found[float(fields[over])] = (middle, min(low, middle), max(high, middle))
     return dict(sorted(found.items()))
 
 

@@ -20,7 +20,7 @@ PROBES = {
         "kind": "thread",
         "settings": ("ends=1:8",),
         "cores": "N",
-        "iterations": 100_000,
+        "iterations": 500_000,
         "reps": 5,
     }
 }

@@ -23,7 +23,7 @@ PROBES = {
         "pairs": ",".join(map(str, PAIRS)),
         "cores": "1:N",
         "iterations": 2000,
-        "reps": 5,
+        "reps": 7,
     }
 }
 

@@ -3,7 +3,8 @@
 Published: by signals on a 2-core i3, 1 to 10 pairs of processes, 100,000 iterations (the one file of figures, whose unit is
 not stated, is read here as that); by message queues and semaphores on two cores of a Threadripper; and the finding that time
 grows linearly with the pairs. Here all pairs start together, warm, and the clock runs from the first measured round trip
-to the last; the scheduler places the processes among two cores, as it did there.
+to the last; a pair that is done goes on until all are, so that the load stays; the scheduler places the processes among two
+cores, as it did there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from experiments.growing import LEAST_POINTS, line, linear, said, times
 from experiments.reading import UNDECIDED, claim
 
-CORES, ITERATIONS = 2, 2000
+CORES, ITERATIONS = 2, 5000
 PROBES = {
     name: {
         "probes": (name,),
@@ -23,7 +24,7 @@ PROBES = {
         "pairs": "1:10",
         "cores": str(CORES),
         "iterations": ITERATIONS,
-        "reps": 5,
+        "reps": 7,
     }
     for name, variant in (("signal", "sigwaitinfo"), ("mqueue", "pingpong"), ("semaphore", "pingpong"))
 }

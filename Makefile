@@ -39,7 +39,7 @@ benchmark: setup
 # Servers and load tools that some tests and benchmarks use when they are there; needs Debian and root.
 peers:
 	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light redis-server wrk apache2-utils curl
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light redis-server wrk apache2-utils curl linux-perf rt-tests
 
 lint: setup
 	$(BIN)/python -m ruff check --fix .

@@ -13,6 +13,7 @@ from harness.plan import SEED_KNOB
 from models import knobs
 
 Entry = dict[str, Any]
+EXPERIMENTS = ("SWEEPS", "PROBES")  # what an experiment has at least one of
 
 
 def entries(kind: str) -> list[Entry]:
@@ -52,23 +53,23 @@ def summary(module: ModuleType) -> str:
     return (module.__doc__ or "").strip().split("\n")[0]
 
 
-def modules(package: str, attribute: str) -> dict[str, ModuleType]:
-    """The modules of a package that have the attribute which makes them entries of its registry, by name."""
+def modules(package: str, *attributes: str) -> dict[str, ModuleType]:
+    """The modules of a package that have an attribute which makes them entries of its registry, by name."""
     parent = importlib.import_module(package)
     found = {}
     for info in pkgutil.iter_modules(parent.__path__):
         if not info.name.startswith("_"):
             module = importlib.import_module(f"{package}.{info.name}")
-            if hasattr(module, attribute):
+            if any(hasattr(module, attribute) for attribute in attributes):
                 found[info.name] = module
     return found
 
 
-def _files(*packages: tuple[str, str]) -> list[Entry]:
+def _files(*packages: tuple[str, ...]) -> list[Entry]:
     return [
         {"name": name, "summary": summary(module), "knobs": []}
-        for package, attribute in packages
-        for name, module in sorted(modules(package, attribute).items())
+        for package, *attributes in packages
+        for name, module in sorted(modules(package, *attributes).items())
     ]
 
 
@@ -78,7 +79,7 @@ _LISTINGS: dict[str, Callable[[], list[Entry]]] = {
     "loads": partial(_natives, "load"),
     "models": partial(_files, ("models.des", "build"), ("models.analytic", "predict")),
     "laws": partial(_files, ("models.laws", "LAW")),
-    "experiments": partial(_files, ("experiments", "SWEEPS")),
+    "experiments": partial(_files, ("experiments", *EXPERIMENTS)),
     "probes": _probes,
     "importers": partial(_files, ("harness.importers", "recognises")),
 }

@@ -5,13 +5,18 @@ So both are checked, and, on programs made to fault, that sanitizers do report h
 """
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 import trials
+
+from pyx import registry
+from pyx.probing import ProbeError, launch
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build"
@@ -21,7 +26,7 @@ FLAGS = {
 }
 STATUS = 66
 
-Built = namedtuple("Built", "sanitizer executable load objects")
+Built = namedtuple("Built", "sanitizer executable load probe objects")
 
 
 def build(sanitizer, program):
@@ -38,7 +43,8 @@ def build(sanitizer, program):
 def builds():
     """All executables, both sanitizers side by side; those of one sanitizer share its objects."""
     targets = {sanitizer: {} for sanitizer in FLAGS}
-    for program in ("kneepoint-server", "kneepoint-load"):
+    programs = ("kneepoint-server", "kneepoint-load", "kneepoint-probe")
+    for program in programs:
         running = {sanitizer: build(sanitizer, program) for sanitizer in FLAGS}
         for sanitizer, (target, process) in running.items():
             output, _ = process.communicate()
@@ -51,7 +57,7 @@ def builds():
             path.relative_to(ROOT / "pyx" / "csrc").with_suffix(".o") for path in ROOT.glob("pyx/csrc/*/*.c")
         }
         kept = [path for path in sorted(folder.rglob("*.o")) if path.relative_to(folder) in sources]
-        found[sanitizer] = Built(sanitizer, made["kneepoint-server"], made["kneepoint-load"], kept)
+        found[sanitizer] = Built(sanitizer, *(made[program] for program in programs), kept)
     return found
 
 
@@ -165,6 +171,35 @@ def test_loads_in_a_process_of_their_own(built, logs, load):
 def test_forked_clients_whose_server_dies(built, logs):
     options = {"clients": "8", "requests": "100000"}
     trials.dies_under_load(trials.Trial("stock", "sbuf", options), "forked", built.load)
+    quiet(logs)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, row in registry.probes().items() for kind in row["kinds"]]
+)
+def test_probes(built, logs, name, kind):
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    try:
+        found = launch(name, kind=kind, cpus=cpus, pairs=1, budget=0.1, executable=built.probe)
+    except ProbeError as error:
+        if not error.usage:
+            raise AssertionError(f"{error}\n{reports(logs)}") from error
+        pytest.skip(str(error))
+    assert found["ends"][0]["measured"] > 0
+    quiet(logs)
+
+
+def test_a_probe_whose_end_is_killed(built, logs):
+    """The watcher's way out, when not all is well."""
+    words = [built.probe, "pipe", "--budget", "20000000000"]
+    watcher = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{watcher.pid}/task/{watcher.pid}/children")
+    until = time.monotonic() + 20
+    while len(ends := children.read_text().split()) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(int(ends[1]), signal.SIGKILL)
+    _, said = watcher.communicate(timeout=20)
+    assert (watcher.returncode, said) == (1, "kneepoint-probe: end 1 of pair 0 was killed by signal 9\n")
     quiet(logs)
 
 

@@ -1,13 +1,17 @@
-"""Runs an experiment: its sweeps, then its answer."""
+"""Runs an experiment: its sweeps and probes, then its answer."""
 
 from __future__ import annotations
 
+import importlib
+import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.cli import OK
+from harness.cli import FAILED, INTERRUPTED, OK
 from harness.cli._options import AS_JSON, print_json
 
 
@@ -24,11 +28,12 @@ from harness.cli._options import AS_JSON, print_json
 @click.option("--no-predict", is_flag=True, help="Measure only.")
 @AS_JSON
 def command(name: str, out: Path | None, resume: bool, quick: bool, no_predict: bool, as_json: bool) -> int:
-    """Runs the sweeps of experiment NAME and answers its question.
+    """Runs the sweeps and the probes of experiment NAME and answers its question.
 
     \b
-    Example:
+    Examples:
       python -m harness run prime_workers --quick
+      python -m harness run signal_pairs
     """
     from harness import document, experiments, sweeping
     from harness.cli.sweep import carry_out
@@ -48,6 +53,11 @@ def command(name: str, out: Path | None, resume: bool, quick: bool, no_predict: 
                 return status
             worst = max(worst, status)
             results[key] = document.document(store)
+    for key, wanted in experiment.probes.items():
+        status, results[key] = _probe(wanted, place / f"{key}.json", resume, show=not as_json)
+        if status >= 128:
+            return status
+        worst = max(worst, status)
     answer = experiment.answer(results)
     if as_json:
         print_json(
@@ -56,3 +66,24 @@ def command(name: str, out: Path | None, resume: bool, quick: bool, no_predict: 
     else:
         print(f"\n{answer}")
     return worst
+
+
+def _probe(wanted: Mapping[str, Any], path: Path, resume: bool, show: bool) -> tuple[int, Mapping[str, Any]]:
+    """One run of probes, or what is kept of it; gives the exit code and the document."""
+    running = importlib.import_module("harness.probing.running")
+    if resume and path.exists() and (kept := json.loads(path.read_text()))["complete"]:
+        return OK, kept
+    request = importlib.import_module("harness.probing.points").Request(**wanted)
+    from harness.progress import Reporting
+
+    with Reporting() as progress:
+        outcome = running.run(request, progress, click.get_current_context().obj)
+    for line in (*running.write(outcome, path, report=True), *(f"error: {said}" for said in outcome.failed)):
+        print(line, file=sys.stderr)
+    if outcome.interrupted:
+        print(f"interrupted: what was finished is in {path}", file=sys.stderr)
+        return INTERRUPTED, outcome.document
+    if show:
+        print(importlib.import_module("harness.probing.table").text(outcome.document))
+        print(f"document: {path}")
+    return FAILED if outcome.failed else OK, outcome.document

@@ -1,1 +1,1 @@
-"""What a run of `python -m harness probe` is made of: planned, launched, judged, written and asked for."""
+"""What this machine's primitives cost: which points to measure, their launches, what was found and whether it holds."""

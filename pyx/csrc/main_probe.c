@@ -9,7 +9,9 @@
 #include "probing/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@ static int read_cpus(const char *text, struct probing_plan *plan) {
     while (*text) {
         char *end;
         long cpu = strtol(text, &end, 10);
-        if (end == text || cpu < 0 || cpu >= 1024 || plan->cpus == PROBING_MOST_CPUS || (*end && *end != ','))
+        if (end == text || cpu < 0 || cpu >= 1024 || plan->cpus == PROBING_MOST_CPUS ||
+            (*end && (*end != ',' || !end[1])))
             return -EINVAL;
         plan->cpu[plan->cpus++] = (int)cpu;
         text = *end ? end + 1 : end;
@@ -50,8 +53,9 @@ static int read_words(int count, char **words, struct config *config, struct pro
         arguments_number(bound, 1, &n_bound) || arguments_number(iterations, INT64_MAX, &n_iterations) ||
         arguments_number(budget, 60000000000, &plan->budget) ||
         arguments_number(capacity, 1 << 20, &n_capacity) ||
-        (alive && arguments_number(alive, INT_MAX, &n_alive)) || read_cpus(cpus, plan) || !n_pairs ||
-        !n_capacity || (strcmp(kind, "process") && strcmp(kind, "thread")))
+        (alive && (arguments_number(alive, INT_MAX, &n_alive) || fcntl((int)n_alive, F_GETFD) < 0)) ||
+        read_cpus(cpus, plan) || !n_pairs || !n_capacity ||
+        (strcmp(kind, "process") && strcmp(kind, "thread")))
         return -EINVAL;
     plan->processes = !strcmp(kind, "process");
     plan->pairs = (int)n_pairs;
@@ -65,18 +69,29 @@ static int read_words(int count, char **words, struct config *config, struct pro
 
 static int fill(struct config *config, const struct probe_ops *ops) {
     char message[512];
+    for (size_t i = 0; i < config_count(config); i++) {
+        if (knob_find(ops->knobs, config_name_at(config, i)))
+            continue;
+        snprintf(message, sizeof(message), "%s has no setting \"%s\"", ops->name, config_name_at(config, i));
+        return fail(2, message);
+    }
     if (config_fill(config, ops->knobs))
         return fail(1, "out of memory");
-    for (const struct knob *knob = ops->knobs; knob->name; knob++)
+    for (const struct knob *knob = ops->knobs; knob && knob->name; knob++)
         if (config_check(knob, config_text(config, knob->name), message, sizeof(message)))
             return fail(2, message);
     return 0;
 }
 
 static void write_notes(const struct probing_record *record) {
+    const char *between = "";
     printf("\"notes\": {");
-    for (int i = 0; i < PROBE_NOTES && *record->notes[i].name; i++)
-        printf("%s\"%s\": %.6g", i ? ", " : "", record->notes[i].name, record->notes[i].value);
+    for (int i = 0; i < PROBE_NOTES && *record->notes[i].name; i++) {
+        if (!isfinite(record->notes[i].value)) /* a mean of nothing: JSON has no word for it */
+            continue;
+        printf("%s\"%s\": %.6g", between, record->notes[i].name, record->notes[i].value);
+        between = ", ";
+    }
     printf("}, ");
 }
 

@@ -76,7 +76,8 @@ struct probe_ops {
     /* At each end, bound to its CPU; end 0 before the others. */
     int (*open)(struct probe_end *me);
     /* Does `count` units. 0: the caller's clock counts; positive: the ns that they took by the probe's own,
-     * in all; negative: it failed. Once *stop is set, one unit more lets the other end leave. */
+     * in all, and from then on count is 1; negative: it failed. Once *stop is set, one unit more lets the
+     * other end leave. */
     int64_t (*work)(struct probe_end *me, uint64_t count);
     /* An end that does not work: answers until it has answered with *stop set. */
     int (*serve)(struct probe_end *me);

@@ -32,6 +32,7 @@ struct arena {
     _Atomic int warm, measured; /* how many working ends have come so far */
     int workers;                /* how many there are */
     _Atomic int failed;         /* the first error of an end, positive */
+    _Atomic int left;           /* ends that are not done; whoever waits for none is woken */
     char message[MESSAGE_ROOM];
     struct group group[PROBING_MOST_PAIRS];
     struct end_state end[];

@@ -1,9 +1,9 @@
 /* The life of one end: bound, opened, released with all others, warmed up, measured, closed.
  *
  * The clock is read between batches. A batch is as many units as make the two readings a hundredth of it:
- * one, where a unit takes microseconds. Only batches that lie between the moment at which the last end had
- * warmed up and the moment at which the first had enough are kept, so that all samples were taken under the
- * same load.
+ * one, where a unit takes microseconds or the probe has a clock of its own. Only batches that lie between the
+ * moment at which the last end had warmed up and the moment at which the first had enough are kept, so that
+ * all samples were taken under the same load.
  */
 #define _GNU_SOURCE
 #include "../core/clock.h"
@@ -19,9 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CLOCKS_A_BATCH = 100, LEAST_WARM_BATCHES = 8 };
+enum { CLOCKS_A_BATCH = 100, LEAST_WARM_BATCHES = 9, MOST_UNITS = 1000000 };
 #define WARMUP_MOST 50000000LL /* ns */
-#define STEP_LEAST 2000LL      /* ns of a batch that is long enough to size the next by */
+#define STEP_LEAST 1000LL      /* ns of a batch that is long enough to size the next by */
 
 static long futex(_Atomic int *word, int operation, int value) {
     return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
@@ -68,8 +68,8 @@ struct meter {
     struct end_state *state;
     struct probe_end *me;
     int64_t clock_ns;
-    int64_t took; /* ns of the last batch by our clock, also where the probe has its own */
     int cpu;
+    int own; /* the probe counts the time itself */
 };
 
 /* A batch. Gives its ns, or a negated errno. */
@@ -77,77 +77,91 @@ static int64_t batch(struct meter *meter, uint64_t count) {
     struct probing_record *record = &meter->state->record;
     int64_t start = clock_now();
     int64_t own = meter->plan->ops->work(meter->me, count);
-    meter->took = clock_now() - start;
+    int64_t took = clock_now() - start;
     int cpu = sched_getcpu();
     record->migrations += cpu != meter->cpu;
     meter->cpu = cpu;
     record->units += count;
     atomic_fetch_add_explicit(&meter->state->progress, 1, memory_order_relaxed);
-    return own ? own : meter->took;
+    meter->own |= own > 0;
+    return own ? own : took;
 }
 
 /* Units between two readings of the clock, for a unit of so many ns. */
 static uint64_t batch_for(double unit, int64_t clock_ns) {
     double wanted = (double)(CLOCKS_A_BATCH * clock_ns) / (unit > 0.1 ? unit : 0.1);
-    return wanted < 1 ? 1 : wanted > 1e6 ? 1000000 : (uint64_t)(wanted + 0.5);
+    return wanted < 1 ? 1 : wanted > MOST_UNITS ? MOST_UNITS : (uint64_t)(wanted + 0.5);
+}
+
+static double median(const double *value, int count) {
+    double sorted[LEAST_WARM_BATCHES];
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at && sorted[at - 1] > value[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = value[i];
+    }
+    return sorted[count / 2];
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* ns of a unit, from what was known and one batch more. A batch that was interrupted counts as twice the
- * known, or else the last one would decide: time runs out most often while the end does not run. */
-static double learn(double known, double each, int batches) {
-    if (batches < LEAST_WARM_BATCHES)
-        return batches && known < each ? known : each;
-    return known + ((each < 2 * known ? each : 2 * known) - known) / LEAST_WARM_BATCHES;
+/* The next batch, after one that took so long. The median of the last ones sizes it: one during which others
+ * had the CPU looks as if a unit took milliseconds. */
+static uint64_t next_batch(const struct meter *meter, int64_t took, const double *each, int count) {
+    uint64_t batch = meter->state->record.batch;
+    if (meter->own)
+        return 1;
+    if (took < STEP_LEAST && batch < MOST_UNITS)
+        return batch * 2 < MOST_UNITS ? batch * 2 : MOST_UNITS;
+    return batch_for(median(each, count), meter->clock_ns);
 }
 
-/* Runs until the batch is sized and everybody is warm. *lasts: how many ns a unit takes up, which is more
- * than what is timed where the probe has a clock of its own. */
-static int warm_up(struct meter *meter, double *lasts) {
+/* Runs until the batch is sized and everybody is warm. *unit gets the ns of a unit with all that is around
+ * it.
+ */
+static int warm_up(struct meter *meter, double *unit) {
     struct probing_record *record = &meter->state->record;
-    int64_t until = clock_now() + smaller(WARMUP_MOST, meter->plan->budget / 4);
+    double each[LEAST_WARM_BATCHES];
+    int64_t began = clock_now(), until = began + smaller(WARMUP_MOST, meter->plan->budget / 4);
     int said = 0;
-    double unit = 0;
     record->batch = 1;
-    for (int i = 0;; i++) {
-        uint64_t count = record->batch;
-        int64_t took = batch(meter, count);
+    for (int i = 0; !said || atomic_load(&meter->arena->warm) < meter->arena->workers; i++) {
+        int64_t took = batch(meter, record->batch);
         if (took < 0)
             return (int)took;
-        unit = learn(unit, (double)took / (double)count, i);
-        *lasts = learn(*lasts, (double)meter->took / (double)count, i);
-        if (took >= STEP_LEAST || count >= 1000000)
-            record->batch = batch_for(unit, meter->clock_ns);
-        else
-            record->batch = count * 2;
+        each[i % LEAST_WARM_BATCHES] = (double)took / (double)record->batch;
+        record->batch = next_batch(meter, took, each, i < LEAST_WARM_BATCHES ? i + 1 : LEAST_WARM_BATCHES);
         if (!said && i >= LEAST_WARM_BATCHES && clock_now() >= until) {
             atomic_fetch_add(&meter->arena->warm, 1);
             said = 1;
         }
-        if (said && atomic_load(&meter->arena->warm) >= meter->arena->workers)
-            return 0;
     }
+    *unit = (double)(clock_now() - began) / (double)record->units;
+    return 0;
 }
 
-static uint64_t stride_for(const struct meter *meter, double lasts) {
+/* So that what is kept is spread over the whole measured part. */
+static uint64_t stride_for(const struct meter *meter, double unit) {
     const struct probing_plan *plan = meter->plan;
     double each = (double)meter->state->record.batch;
     double batches =
-        plan->iterations ? (double)plan->iterations / each : (double)plan->budget / (each * lasts);
+        plan->iterations ? (double)plan->iterations / each : (double)plan->budget / (each * unit);
     double wanted = batches * 1.2 / (double)plan->capacity;
     return wanted < 1 ? 1 : (uint64_t)wanted + 1;
 }
 
-static int measure(struct meter *meter, double lasts) {
+static int measure(struct meter *meter, double unit) {
     const struct probing_plan *plan = meter->plan;
     struct arena *arena = meter->arena;
     struct probing_record *record = &meter->state->record;
     uint64_t turn = 0, had = record->units;
     int enough = 0;
-    record->stride = stride_for(meter, lasts);
+    if (plan->iterations && record->batch > plan->iterations)
+        record->batch = plan->iterations;
+    record->stride = stride_for(meter, unit);
     record->cpu_first = meter->cpu;
     record->began = clock_now();
     while (!enough || atomic_load(&arena->measured) < arena->workers) {
@@ -158,7 +172,9 @@ static int measure(struct meter *meter, double lasts) {
             return (int)took;
         if (enough)
             continue;
-        if (turn++ % record->stride == 0 && !atomic_load(&arena->measured) && record->count < plan->capacity)
+        /* A last batch that is shorter bears more of the clock than the others. */
+        if (turn++ % record->stride == 0 && count == record->batch && !atomic_load(&arena->measured) &&
+            record->count < plan->capacity)
             record->sample[record->count++] = (double)took / (double)count;
         record->measured = record->units - had;
         record->ended = clock_now();
@@ -172,10 +188,10 @@ static int measure(struct meter *meter, double lasts) {
 }
 
 static int work(struct meter *meter) {
-    double lasts = 0;
-    int rc = warm_up(meter, &lasts);
+    double unit = 0;
+    int rc = warm_up(meter, &unit);
     if (!rc)
-        rc = measure(meter, lasts);
+        rc = measure(meter, unit);
     /* Also after a failure: the other end may wait for it. */
     atomic_store(meter->me->stop, 1);
     if (!rc && !meter->form->alike && meter->form->ends > 1) {
@@ -279,7 +295,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     int64_t none = 0;
     atomic_compare_exchange_strong(&arena->released, &none, clock_now());
     if (!atomic_load(&arena->failed)) {
-        struct meter meter = {plan, form, arena, state, &me, clock_cost(), 0, sched_getcpu()};
+        struct meter meter = {plan, form, arena, state, &me, clock_cost(), sched_getcpu(), 0};
         rc = live(&meter);
         if (rc)
             complain(arena, pair, end, "failed", rc);
@@ -289,5 +305,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     state->record.sent = me.sent;
     state->record.received = me.received;
     atomic_store(&state->done, 1);
+    if (atomic_fetch_sub(&arena->left, 1) == 1)
+        futex(&arena->left, FUTEX_WAKE, 1);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include "arena.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,10 +14,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, STACK_BYTES = 256 << 10, CLOCK_READINGS = 2000, LOOP_TURNS = 100000 };
+enum { LOOK_MS = 20, LEAVE_MS = 1, STACK_BYTES = 256 << 10, CLOCK_READINGS = 2000, LOOP_TURNS = 100000 };
 #define GRACE 300000000LL /* ns in which the ends must end after one of them has failed */
 
 struct run {
@@ -26,6 +29,7 @@ struct run {
     int total;
     int (*fd)[PROBE_FDS]; /* of each pair */
     size_t shared;
+    int64_t patience;
     pid_t *child; /* 0: gone, and waited for */
     int children;
     pid_t group;
@@ -59,6 +63,7 @@ static int make_arena(struct run *run, struct probing_result *result) {
     double *sample = (double *)((char *)run->arena + states);
     for (int i = 0; i < run->total; i++)
         run->arena->end[i].record.sample = sample + (size_t)i * plan->capacity;
+    run->arena->left = run->total;
     run->arena->workers = run->form.alike ? run->total : plan->pairs;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     run->shared = round_up(run->form.shared, page);
@@ -68,7 +73,17 @@ static int make_arena(struct run *run, struct probing_result *result) {
     return 0;
 }
 
+/* Hundreds of pairs need thousands of descriptors; the usual limit is a default that anybody may raise. */
+static void allow_descriptors(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files))
+        return;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int prepare(struct run *run) {
+    allow_descriptors();
     run->fd = malloc((size_t)run->plan->pairs * sizeof(*run->fd));
     run->child = calloc((size_t)run->total, sizeof(pid_t));
     if (!run->fd || !run->child)
@@ -153,7 +168,30 @@ static int start(struct run *run) {
 
 /* ---- watching ---- */
 
-/* What has ended, and how: 0, or the error of one that was killed. */
+/* Whether a child's ends have done all that they had to. */
+static int done(const struct run *run, int child) {
+    int after = run->plan->processes ? child + 1 : run->total;
+    for (int i = child; i < after; i++)
+        if (!atomic_load(&run->arena->end[i].done))
+            return 0;
+    return 1;
+}
+
+/* 0 where a child ended as it should. */
+static int judge(struct run *run, int child, int status) {
+    char who[64] = "the process of the ends";
+    if (run->plan->processes)
+        snprintf(who, sizeof(who), "end %d of pair %d", child % run->form.ends, child / run->form.ends);
+    if (WIFSIGNALED(status))
+        snprintf(run->message, run->room, "%s was killed by signal %d", who, WTERMSIG(status));
+    else if (!done(run, child))
+        snprintf(run->message, run->room, "%s ended by itself with status %d", who, WEXITSTATUS(status));
+    else
+        return 0;
+    return -ECHILD;
+}
+
+/* Waits for those that have ended. 0, or the error of the first that should not have. */
 static int reap(struct run *run) {
     int status, rc = 0;
     for (pid_t pid; (pid = waitpid(-run->group, &status, WNOHANG)) > 0;) {
@@ -162,15 +200,7 @@ static int reap(struct run *run) {
                 continue;
             run->child[i] = 0;
             run->children--;
-            if (!WIFSIGNALED(status) || rc)
-                continue;
-            rc = -ECHILD;
-            if (run->plan->processes)
-                snprintf(run->message, run->room, "end %d of pair %d was killed by signal %d",
-                         i % run->form.ends, i / run->form.ends, WTERMSIG(status));
-            else
-                snprintf(run->message, run->room, "the process of the ends was killed by signal %d",
-                         WTERMSIG(status));
+            rc = rc ? rc : judge(run, i, status);
         }
     }
     return rc;
@@ -179,32 +209,61 @@ static int reap(struct run *run) {
 struct watch {
     uint64_t *progress; /* of each working end when it was last seen to get on */
     int64_t *moved;
+    uint64_t all; /* of all of them together, with those that are done and those that are gone */
+    int64_t all_moved;
 };
 
-/* A working end that has done nothing for too long. */
+static int stuck(struct run *run, int i) {
+    if (i < run->total)
+        snprintf(run->message, run->room, "end %d of pair %d does not leave after its work",
+                 i % run->form.ends, i / run->form.ends);
+    else
+        snprintf(run->message, run->room, "the ends do not leave after their work");
+    return -ETIMEDOUT;
+}
+
+/* A working end that has done nothing for too long; or one, of whatever kind, that does not leave. */
 static int stalled(struct run *run, struct watch *watch, int64_t now) {
-    for (int i = 0; i < run->total; i++) {
+    uint64_t all = (uint64_t)(run->total - run->children);
+    int there = run->total; /* the first that is not done */
+    for (int i = run->total - 1; i >= 0; i--) {
         struct end_state *state = &run->arena->end[i];
         uint64_t progress = atomic_load(&state->progress);
-        if (atomic_load(&state->done) || progress != watch->progress[i] ||
-            (!run->form.alike && i % run->form.ends)) {
+        int has_done = atomic_load(&state->done), works = run->form.alike || i % run->form.ends == 0;
+        all += progress + (uint64_t)has_done;
+        there = has_done ? there : i;
+        if (has_done || !works || progress != watch->progress[i]) {
             watch->progress[i] = progress;
             watch->moved[i] = now;
-        } else if (now - watch->moved[i] > PROBING_PATIENCE) {
+        } else if (now - watch->moved[i] > run->patience) {
             snprintf(
                 run->message, run->room,
                 "pair %d has stood still for %.1f s: what its ends send each other was lost, or one of them "
                 "is stopped",
-                i / run->form.ends, PROBING_PATIENCE / 1e9);
+                i / run->form.ends, (double)run->patience / 1e9);
             return -ETIMEDOUT;
         }
     }
-    return 0;
+    if (all != watch->all) {
+        watch->all = all;
+        watch->all_moved = now;
+    }
+    return now - watch->all_moved > run->patience ? stuck(run, there) : 0;
 }
 
 static int closed(int alive) {
     struct pollfd ready = {alive, 0, 0};
     return alive >= 0 && poll(&ready, 1, 0) > 0;
+}
+
+/* Until it is time to look again, or all ends are done and only have to leave. */
+static void nap(struct run *run) {
+    int left = atomic_load(&run->arena->left);
+    struct timespec most = clock_spec(LOOK_MS * 1000000LL);
+    if (left)
+        syscall(SYS_futex, &run->arena->left, FUTEX_WAIT, left, &most, NULL, 0);
+    else
+        poll(NULL, 0, LEAVE_MS);
 }
 
 static int keep_watch(struct run *run, struct watch *watch) {
@@ -225,13 +284,13 @@ static int keep_watch(struct run *run, struct watch *watch) {
         } else if ((rc = stalled(run, watch, now))) {
             return rc;
         }
-        poll(NULL, 0, LOOK_MS);
+        nap(run);
     }
 }
 
 static int watch_over(struct run *run) {
     struct watch watch = {calloc((unsigned)run->total, sizeof(uint64_t)),
-                          malloc((unsigned)run->total * sizeof(int64_t))};
+                          malloc((unsigned)run->total * sizeof(int64_t)), 0, clock_now()};
     int rc = watch.progress && watch.moved ? 0 : fail(run, -ENOMEM, "memory");
     for (int i = 0; !rc && i < run->total; i++)
         watch.moved[i] = clock_now();
@@ -320,6 +379,7 @@ static int check(struct run *run) {
                 break;
             }
     }
+    run->patience = PROBING_PATIENCE + (int64_t)PROBING_SLICE * run->total / distinct;
     if (run->form.spins && run->total > distinct) {
         snprintf(run->message, run->room,
                  "its ends poll, so that each needs a CPU of its own: %d ends, %d CPUs", run->total,

@@ -1,15 +1,18 @@
 /* Runs one probe once: starts its ends, keeps watch over them, collects what they measured.
  *
  * The ends are children of the caller, which must have no other threads. They die with it, and whatever goes
- * wrong they are gone when the run returns: an end that dies, and a pair that does nothing for
- * PROBING_PATIENCE, end the run with an error that says which. */
+ * wrong they are gone when the run returns: an end that dies or leaves early, and a pair that does nothing
+ * for PROBING_PATIENCE or does not leave, end the run with an error that says which. */
 #ifndef KNEEPOINT_PROBING_RUN_H
 #define KNEEPOINT_PROBING_RUN_H
 
 #include "../core/probe.h"
 
 enum { PROBING_MOST_PAIRS = 512, PROBING_MOST_ENDS = 1024, PROBING_MOST_CPUS = 64 };
-#define PROBING_PATIENCE 1200000000 /* ns */
+/* ns, and so much more for each end that a CPU has, as each may use up a slice before it is the next one's
+ * turn */
+#define PROBING_PATIENCE 1200000000
+#define PROBING_SLICE 5000000
 
 struct probing_plan {
     const struct probe_ops *ops;

@@ -20,7 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REQUEST_ROOM = 512, ADDRESS_BITS = 30, UP_TRIES = 1000 };
+enum { REQUEST_ROOM = 512, ADDRESS_BITS = 30, UP_TRIES = 1500, PATIENCE_S = 3 };
+/* Where both ends of a pair have the same number, the kernel takes a second to notice that they are up. */
+enum { NEAR_INDEX = 2, FAR_INDEX = 3 };
 #define NEAR_LINK "near"
 #define FAR_LINK "far"
 
@@ -75,16 +77,21 @@ static int ask(const struct request *request) {
     return rc;
 }
 
+static void add_link(struct request *request, int index, unsigned flags) {
+    struct ifinfomsg *link = append(request, sizeof(*link));
+    *link = (struct ifinfomsg){.ifi_index = index, .ifi_flags = flags, .ifi_change = flags};
+}
+
 static int make_link(int far) {
     struct request request;
     begin(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
-    memset(append(&request, sizeof(struct ifinfomsg)), 0, sizeof(struct ifinfomsg));
+    add_link(&request, NEAR_INDEX, 0);
     attribute(&request, IFLA_IFNAME, NEAR_LINK, sizeof(NEAR_LINK));
     struct rtattr *info = attribute(&request, IFLA_LINKINFO, NULL, 0);
     attribute(&request, IFLA_INFO_KIND, "veth", sizeof("veth"));
     struct rtattr *data = attribute(&request, IFLA_INFO_DATA, NULL, 0);
     struct rtattr *peer = attribute(&request, VETH_INFO_PEER, NULL, 0);
-    memset(append(&request, sizeof(struct ifinfomsg)), 0, sizeof(struct ifinfomsg));
+    add_link(&request, FAR_INDEX, 0);
     attribute(&request, IFLA_IFNAME, FAR_LINK, sizeof(FAR_LINK));
     attribute(&request, IFLA_NET_NS_FD, &far, sizeof(far));
     end_of(&request, peer);
@@ -93,23 +100,21 @@ static int make_link(int far) {
     return ask(&request);
 }
 
-static int set_up(const char *name) {
+static int set_up(int index) {
     struct request request;
     begin(&request, RTM_NEWLINK, 0);
-    struct ifinfomsg *link = append(&request, sizeof(*link));
-    *link = (struct ifinfomsg){.ifi_flags = IFF_UP, .ifi_change = IFF_UP};
-    attribute(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    add_link(&request, index, IFF_UP);
     return ask(&request);
 }
 
-static int set_address(const char *name, const char *text) {
+static int set_address(int index, const char *text) {
     struct request request;
     struct in_addr address;
     inet_pton(AF_INET, text, &address);
     begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
     struct ifaddrmsg *to = append(&request, sizeof(*to));
     *to = (struct ifaddrmsg){
-        .ifa_family = AF_INET, .ifa_prefixlen = ADDRESS_BITS, .ifa_index = if_nametoindex(name)};
+        .ifa_family = AF_INET, .ifa_prefixlen = ADDRESS_BITS, .ifa_index = (unsigned)index};
     attribute(&request, IFA_LOCAL, &address, sizeof(address));
     attribute(&request, IFA_ADDRESS, &address, sizeof(address));
     return ask(&request);
@@ -159,10 +164,10 @@ static int go(int namespace) {
 /* The addresses come last: giving one waits for the work queue to have done with the link. */
 static int join(int near, int far) {
     int rc;
-    if ((rc = go(near)) || (rc = make_link(far)) || (rc = set_up(NEAR_LINK)) || (rc = go(far)) ||
-        (rc = set_up(FAR_LINK)) || (rc = wait_running(FAR_LINK)) ||
-        (rc = set_address(FAR_LINK, NETNS_FAR)) || (rc = go(near)) || (rc = wait_running(NEAR_LINK)) ||
-        (rc = set_address(NEAR_LINK, NETNS_NEAR)))
+    if ((rc = go(near)) || (rc = make_link(far)) || (rc = set_up(NEAR_INDEX)) || (rc = go(far)) ||
+        (rc = set_up(FAR_INDEX)) || (rc = wait_running(FAR_LINK)) ||
+        (rc = set_address(FAR_INDEX, NETNS_FAR)) || (rc = go(near)) || (rc = wait_running(NEAR_LINK)) ||
+        (rc = set_address(NEAR_INDEX, NETNS_NEAR)))
         return rc;
     return 0;
 }
@@ -238,13 +243,14 @@ static int explain(int rc, const char *what, char *message, size_t room) {
 
 int netns_make(netns_maker *make, int fd[2], char *message, size_t room) {
     int pair[2];
-    struct answer answer = {.what = "the process in the namespaces died"};
+    struct answer answer = {.what = "connecting two network namespaces"};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return explain(-errno, "socketpair", message, room);
     pid_t parent = getpid(), pid = fork();
     if (!pid) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
             _exit(1);
+        alarm(PATIENCE_S);
         int made[2];
         make_there(make, made, &answer);
         _exit(hand_over(pair[1], &answer, made));

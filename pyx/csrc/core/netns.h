@@ -11,8 +11,8 @@
 /* Makes two descriptors; near and far are the namespaces, for setns. 0 or a negated errno. */
 typedef int netns_maker(int near, int far, int fd[2]);
 
-/* Gives the descriptors that `make` makes in a process of its own, as the caller's namespace must stay what it
- * is. 0, or a negated errno with a line for the user in message: what failed, and what would allow it. */
+/* Gives the descriptors that `make` makes in a process of its own, as the caller's namespace must stay what
+ * it is. 0, or a negated errno with a line for the user in message: what failed, and what would allow it. */
 int netns_make(netns_maker *make, int fd[2], char *message, size_t room);
 
 #endif

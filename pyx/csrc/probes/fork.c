@@ -20,7 +20,7 @@
 static const struct knob knobs[] = {
     {"variant", KNOB_CHOICE, "fork", "fork|vfork|posix_spawn", "",
      "a copy that ends at once; one that borrows its maker's memory; or " PROGRAM ", with its loading"},
-    {"touched", KNOB_INT, "0", "0:4194304", "kB", "memory that the maker has touched before, in small pages"},
+    {"touched", KNOB_INT, "0", "0:1048576", "kB", "memory that the maker has touched before, in small pages"},
     {0},
 };
 
@@ -38,11 +38,17 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
 
 static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
                  size_t room) {
-    (void)pairs, (void)processes;
+    (void)processes;
     *size = 0; /* nothing is sent */
-    if (!config_is(config, "variant", "posix_spawn") || !access(PROGRAM, X_OK))
+    long most = sysconf(_SC_PHYS_PAGES) / 2 * (sysconf(_SC_PAGESIZE) >> 10) / pairs;
+    if (config_int(config, "touched") > most)
+        snprintf(message, room, "touched=%ld with %d of them is over half of the memory: at most %ld",
+                 config_int(config, "touched"), pairs, most);
+    else if (config_is(config, "variant", "posix_spawn") && access(PROGRAM, X_OK))
+        snprintf(message, room, "posix_spawn starts " PROGRAM ", which cannot be run here: %s",
+                 strerror(errno));
+    else
         return 0;
-    snprintf(message, room, "posix_spawn runs " PROGRAM ", which is not here: %s", strerror(errno));
     return -EINVAL;
 }
 

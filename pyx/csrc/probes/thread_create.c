@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { LATENCIES = 4096, EACH = 8 };
 
@@ -25,9 +27,13 @@ struct own {
 
 static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
                  size_t room) {
-    (void)config, (void)pairs, (void)processes, (void)message, (void)room;
+    (void)pairs, (void)processes;
     *size = 0; /* nothing is sent */
-    return 0;
+    long least = sysconf(_SC_THREAD_STACK_MIN) >> 10, stack = config_int(config, "stack");
+    if (stack >= least)
+        return 0;
+    snprintf(message, room, "stack=%ld is less than a thread's stack can be here: %ld kB", stack, least);
+    return -EINVAL;
 }
 
 static int open_end(struct probe_end *me) {

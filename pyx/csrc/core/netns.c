@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REQUEST_ROOM = 512, ADDRESS_BITS = 30, UP_TRIES = 1500, PATIENCE_S = 3 };
+enum { REQUEST_ROOM = 512, ADDRESS_BITS = 30, UP_TRIES = 1500, PATIENCE_S = 2 };
 /* Where both ends of a pair have the same number, the kernel takes a second to notice that they are up. */
 enum { NEAR_INDEX = 2, FAR_INDEX = 3 };
 #define NEAR_LINK "near"
@@ -174,16 +174,16 @@ static int join(int near, int far) {
 
 static void make_there(netns_maker *make, int fd[2], struct answer *answer) {
     int near = -1, far = -1;
-    const char *what = "making a network namespace";
+    const char *what = "network namespaces of its own";
     int rc = leave();
     rc = rc ? rc : (near = here()) < 0 ? near : leave();
     rc = rc ? rc : (far = here()) < 0 ? far : 0;
     if (!rc) {
-        what = "making a veth pair";
+        what = "a veth pair";
         rc = join(near, far);
     }
     if (!rc) {
-        what = "connecting over it";
+        what = "a connection over its pair";
         rc = make(near, far, fd);
     }
     answer->rc = rc;
@@ -230,22 +230,24 @@ static int receive(int from, struct answer *answer, int fd[2]) {
 
 static int explain(int rc, const char *what, char *message, size_t room) {
     const char *cure = "";
-    if (rc == -EPERM || rc == -EACCES || rc == -ENOSPC || rc == -EUSERS)
-        cure = ": be root, or allow user namespaces (sysctl user.max_user_namespaces, "
-               "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)";
+    if (rc == -EPERM || rc == -EACCES)
+        cure = ": be root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+               "kernel.apparmor_restrict_unprivileged_userns=0)";
+    else if (rc == -ENOSPC || rc == -EUSERS)
+        cure = ": raise sysctl user.max_net_namespaces and user.max_user_namespaces";
     else if (rc == -EOPNOTSUPP)
         cure = ": load the module (modprobe veth)";
     else if (rc == -EMFILE)
         cure = ": raise the limit of open files (ulimit -n)";
-    snprintf(message, room, "%s: %s%s", what, strerror(-rc), cure);
+    snprintf(message, room, "veth needs %s: %s%s", what, strerror(-rc), cure);
     return rc;
 }
 
 int netns_make(netns_maker *make, int fd[2], char *message, size_t room) {
     int pair[2];
-    struct answer answer = {.what = "connecting two network namespaces"};
+    struct answer answer = {.what = "a process in its namespaces, which died"};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-        return explain(-errno, "socketpair", message, room);
+        return explain(-errno, "a pair of sockets", message, room);
     pid_t parent = getpid(), pid = fork();
     if (!pid) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
@@ -258,7 +260,7 @@ int netns_make(netns_maker *make, int fd[2], char *message, size_t room) {
     int rc = pid < 0 ? -errno : 0;
     close(pair[1]);
     if (rc)
-        snprintf(answer.what, sizeof(answer.what), "fork");
+        snprintf(answer.what, sizeof(answer.what), "a process in its namespaces");
     else
         rc = receive(pair[0], &answer, fd);
     close(pair[0]);

@@ -4,23 +4,22 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REQUEST_ROOM = 512, ADDRESS_BITS = 30, UP_TRIES = 1500, PATIENCE_S = 2 };
+enum { REQUEST_ROOM = 512, REPLY_ROOM = 8192, ADDRESS_BITS = 30, UP_TRIES = 1500, PATIENCE_S = 2 };
 /* Where both ends of a pair have the same number, the kernel takes a second to notice that they are up. */
 enum { NEAR_INDEX = 2, FAR_INDEX = 3 };
 #define NEAR_LINK "near"
@@ -58,23 +57,31 @@ static void begin(struct request *request, int type, int flags) {
     request->head.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags);
 }
 
-/* In the namespace that the process is in now. */
-static int ask(const struct request *request) {
-    struct {
-        struct nlmsghdr head;
-        struct nlmsgerr error;
-        char rest[REQUEST_ROOM + 512]; /* the request again, and the kernel's words */
-    } answer = {0};
+union reply {
+    struct nlmsghdr head;
+    char room[REPLY_ROOM];
+};
+
+/* In the namespace that the process is in now. Gives how many bytes came. */
+static ssize_t exchange(const struct request *request, union reply *reply) {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
         return -errno;
-    int rc = 0;
-    if (send(fd, request, request->head.nlmsg_len, 0) < 0 || recv(fd, &answer, sizeof(answer), 0) < 0)
-        rc = -errno;
-    else
-        rc = answer.head.nlmsg_type == NLMSG_ERROR ? answer.error.error : -EPROTO;
+    ssize_t got = send(fd, request, request->head.nlmsg_len, 0);
+    got = got < 0 ? got : recv(fd, reply, sizeof(*reply), 0);
+    got = got < 0 ? -errno : got;
     close(fd);
-    return rc;
+    if (got >= 0 && reply->head.nlmsg_type == NLMSG_ERROR) {
+        const struct nlmsgerr *error = NLMSG_DATA(&reply->head);
+        return error->error ? error->error : got;
+    }
+    return got;
+}
+
+static int ask(const struct request *request) {
+    union reply reply;
+    ssize_t got = exchange(request, &reply);
+    return got < 0 ? (int)got : 0;
 }
 
 static void add_link(struct request *request, int index, unsigned flags) {
@@ -120,22 +127,30 @@ static int set_address(int index, const char *text) {
     return ask(&request);
 }
 
-/* Until the kernel's own work queue has noticed that the other side is up: packets are dropped before. */
-static int wait_running(const char *name) {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = fd < 0 ? -errno : -ETIMEDOUT;
-    for (int i = 0; rc == -ETIMEDOUT && i < UP_TRIES; i++) {
-        struct ifreq asked = {0};
-        snprintf(asked.ifr_name, sizeof(asked.ifr_name), "%s", name);
-        if (ioctl(fd, SIOCGIFFLAGS, &asked))
-            rc = -errno;
-        else if (asked.ifr_flags & IFF_RUNNING)
-            rc = 0;
-        else
+static int is_up(int index) {
+    struct request request;
+    union reply reply;
+    begin(&request, RTM_GETLINK, 0);
+    request.head.nlmsg_flags &= (uint16_t)~NLM_F_ACK; /* the reply comes instead */
+    add_link(&request, index, 0);
+    ssize_t got = exchange(&request, &reply);
+    if (got < 0)
+        return (int)got;
+    const struct rtattr *at = IFLA_RTA(NLMSG_DATA(&reply.head));
+    int left = (int)got - (int)NLMSG_LENGTH(sizeof(struct ifinfomsg));
+    for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
+        if (at->rta_type == IFLA_OPERSTATE)
+            return *(const unsigned char *)RTA_DATA(at) == IF_OPER_UP;
+    return 0;
+}
+
+/* A work queue of the kernel opens a link whose other end came up later: packets are dropped before. */
+static int wait_up(int index) {
+    int rc = 0;
+    for (int i = 0; !rc && i < UP_TRIES; i++)
+        if (!(rc = is_up(index)))
             poll(NULL, 0, 1);
-    }
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    return rc < 0 ? rc : rc ? 0 : -ETIMEDOUT;
 }
 
 /* ---- in the process that moves ---- */
@@ -161,15 +176,13 @@ static int go(int namespace) {
     return setns(namespace, CLONE_NEWNET) ? -errno : 0;
 }
 
-/* The addresses come last: giving one waits for the work queue to have done with the link. */
 static int join(int near, int far) {
     int rc;
-    if ((rc = go(near)) || (rc = make_link(far)) || (rc = set_up(NEAR_INDEX)) || (rc = go(far)) ||
-        (rc = set_up(FAR_INDEX)) || (rc = wait_running(FAR_LINK)) ||
-        (rc = set_address(FAR_INDEX, NETNS_FAR)) || (rc = go(near)) || (rc = wait_running(NEAR_LINK)) ||
-        (rc = set_address(NEAR_INDEX, NETNS_NEAR)))
+    if ((rc = go(near)) || (rc = make_link(far)) || (rc = set_up(NEAR_INDEX)) ||
+        (rc = set_address(NEAR_INDEX, NETNS_NEAR)) || (rc = go(far)) || (rc = set_up(FAR_INDEX)) ||
+        (rc = set_address(FAR_INDEX, NETNS_FAR)) || (rc = wait_up(FAR_INDEX)) || (rc = go(near)))
         return rc;
-    return 0;
+    return wait_up(NEAR_INDEX);
 }
 
 static void make_there(netns_maker *make, int fd[2], struct answer *answer) {

@@ -20,8 +20,9 @@
 #include <unistd.h>
 
 enum { REQUEST_ROOM = 512, REPLY_ROOM = 8192, ADDRESS_BITS = 30, UP_TRIES = 1500, PATIENCE_S = 2 };
-/* Where both ends of a pair have the same number, the kernel takes a second to notice that they are up. */
-enum { NEAR_INDEX = 2, FAR_INDEX = 3 };
+/* High, as a new namespace may have links already. Where both ends of a pair have the same number, the kernel
+ * takes a second to notice that they are up. */
+enum { NEAR_INDEX = 1001, FAR_INDEX = 1002 };
 #define NEAR_LINK "near"
 #define FAR_LINK "far"
 

@@ -1,0 +1,107 @@
+"""Probes under way: their processes, and what becomes of a run that is meddled with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trials
+
+from pyx.probing import EXECUTABLE, ProbeError, launch
+
+PATIENCE = 2.0  # s in which a run must have ended after something went wrong
+CAP_SYS_RESOURCE = 24
+
+# One CPU for both ends, and one for each where there are two.
+POSITIONS = [(0, 0), *([(0, 1)] if {0, 1} <= os.sched_getaffinity(0) else [])]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """The kneepoint-probe processes that a process started, by any of its threads."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, task.read_text().split())
+    return sorted(one for one in found if alive(one) and _name(one) == EXECUTABLE.name)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _until(condition: Callable[[], Any]) -> Any:
+    for _ in range(1000):
+        if found := condition():
+            return found
+        time.sleep(0.005)
+    raise AssertionError("it did not come about")
+
+
+@contextlib.contextmanager
+def under_way(
+    probe: str, options: dict[str, str], ends: int = 2, **how: Any
+) -> Iterator[tuple[list[int], trials.Background]]:
+    """A long launch in the background: its ends when they are at work, and what `finish` ends it with."""
+    known = set(children(os.getpid()))
+    run = trials.Background(lambda: launch(probe, options, budget=20.0, **how))
+    watcher = _until(lambda: set(children(os.getpid())) - known).pop()
+    _until(lambda: len(children(watcher)) == ends)
+    found = children(watcher)
+    time.sleep(0.1)
+    try:
+        yield found, run
+    finally:
+        if alive(watcher):
+            os.kill(watcher, 9)
+        run.join()
+    _until(lambda: not any(map(alive, found)))
+
+
+def error_after(meddle: Callable[[list[int]], None], probe: str, options: dict[str, str], **how: Any) -> str:
+    """What the run says after something was done to its ends; soon, and with nothing left behind."""
+    said = []
+
+    def attempt() -> None:
+        with under_way(probe, options, **how) as (ends, run):
+            below = [one for end in ends for one in children(end)]
+            started = time.monotonic()
+            meddle(ends)
+            with pytest.raises(ProbeError) as caught:
+                run.finish()
+            took = time.monotonic() - started
+            _until(lambda: not any(map(alive, ends + below)))
+        said.append(str(caught.value))
+        assert took < PATIENCE
+
+    trials.patiently(attempt)
+    return said[-1]
+
+
+def limited(folder: Path, **limits: int) -> Path:
+    """A kneepoint-probe under lower limits (RLIMIT_…=value), and without the right to ignore them."""
+    program = folder / "kneepoint-probe"
+    program.write_text(f"""#!{sys.executable} -IS
+import ctypes, os, resource, sys
+ctypes.CDLL(None).prctl(24, {CAP_SYS_RESOURCE}, 0, 0, 0)
+for name, value in {limits}.items():
+    resource.setrlimit(getattr(resource, name), (value, value))
+os.execv("{EXECUTABLE}", ["kneepoint-probe", *sys.argv[1:]])
+""")
+    program.chmod(0o755)
+    return program

@@ -90,13 +90,27 @@ static long limit(const char *name) {
     return value;
 }
 
+/* EMFILE means too many descriptors, or too many bytes. */
+static void explain_full(int wanted, size_t bytes, char *message, size_t room) {
+    struct rlimit files = {0}, most = {0};
+    getrlimit(RLIMIT_NOFILE, &files);
+    getrlimit(RLIMIT_MSGQUEUE, &most);
+    int spare = dup(STDERR_FILENO);
+    if (spare < 0)
+        snprintf(message, room, "%d queues, but a process may have %llu descriptors: `ulimit -n %d` lifts it",
+                 wanted, (unsigned long long)files.rlim_cur, wanted + SPARE_FILES);
+    else
+        snprintf(message, room,
+                 "%d queues take %zu bytes, but this user may have %llu, with all others: `ulimit -q %llu` "
+                 "lifts it",
+                 wanted, bytes, (unsigned long long)most.rlim_cur,
+                 (unsigned long long)(bytes > most.rlim_cur ? bytes : bytes + most.rlim_cur));
+    close(spare);
+}
+
 /* What mq_open says names no limit, or the wrong one. Called while the queues that could be made are open. */
 static int explain(int rc, const struct config *config, int wanted, size_t size, char *message, size_t room) {
-    long most = depth(config), needed = wanted * most * (long)(size + MESSAGE_OVERHEAD);
-    struct rlimit bytes = {0}, files = {0};
-    getrlimit(RLIMIT_MSGQUEUE, &bytes);
-    getrlimit(RLIMIT_NOFILE, &files);
-    int spare = dup(STDERR_FILENO); /* fails where it is descriptors that are missing */
+    long deep = depth(config);
     if (rc == -EINVAL && (long)size > limit("msgsize_max"))
         snprintf(message, room,
                  "messages of %zu bytes, but a queue allows %ld: `sysctl fs.mqueue.msgsize_max=%zu` lifts it",
@@ -104,22 +118,16 @@ static int explain(int rc, const struct config *config, int wanted, size_t size,
     else if (rc == -EINVAL)
         snprintf(message, room,
                  "depth=%ld, but a queue may hold %ld messages: `sysctl fs.mqueue.msg_max=%ld` lifts it",
-                 most, limit("msg_max"), most);
+                 deep, limit("msg_max"), deep);
     else if (rc == -ENOSPC)
         snprintf(message, room,
-                 "%d queues, but this machine allows %ld, with those of others: `sysctl "
-                 "fs.mqueue.queues_max=%d` lifts it",
-                 wanted, limit("queues_max"), wanted + (int)limit("queues_max"));
-    else if (rc == -EMFILE && spare < 0)
-        snprintf(message, room, "%d queues, but a process may have %lld descriptors: `ulimit -n %d` lifts it",
-                 wanted, (long long)files.rlim_cur, wanted + SPARE_FILES);
+                 "%d queues, but this machine allows %ld, with all others: `sysctl fs.mqueue.queues_max=%ld` "
+                 "lifts it",
+                 wanted, limit("queues_max"), wanted + limit("queues_max"));
     else if (rc == -EMFILE)
-        snprintf(message, room,
-                 "%d queues take %ld bytes, but this user may have %lld in all: `ulimit -q %ld` lifts it",
-                 wanted, needed, (long long)bytes.rlim_cur, needed);
+        explain_full(wanted, (size_t)(wanted * deep) * (size + MESSAGE_OVERHEAD), message, room);
     else
         snprintf(message, room, "cannot make a message queue: %s", strerror(-rc));
-    close(spare);
     return rc == -EINVAL || rc == -ENOSPC || rc == -EMFILE ? -EINVAL : rc;
 }
 

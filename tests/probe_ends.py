@@ -17,6 +17,7 @@ from pyx.probing import EXECUTABLE, ProbeError, launch
 
 PATIENCE = 2.0  # s in which a run must have ended after something went wrong
 CAP_SYS_RESOURCE = 24
+CLONE_NEWIPC, CLONE_NEWUSER = 0x08000000, 0x10000000
 
 # One CPU for both ends, and one for each where there are two.
 POSITIONS = [(0, 0), *([(0, 1)] if {0, 1} <= os.sched_getaffinity(0) else [])]
@@ -95,10 +96,30 @@ def error_after(meddle: Callable[[list[int]], None], probe: str, options: dict[s
 
 def limited(folder: Path, **limits: int) -> Path:
     """A kneepoint-probe under lower limits (RLIMIT_…=value), and without the right to ignore them."""
+    return _wrapped(folder, limits, f"libc.prctl(24, {CAP_SYS_RESOURCE}, 0, 0, 0)")
+
+
+def limited_alone(folder: Path, **limits: int) -> Path:
+    """The same where, if that is allowed, nobody else's queues count: in namespaces of its own."""
+    return _wrapped(
+        folder,
+        limits,
+        f"""
+user, group = os.geteuid(), os.getegid()
+if not libc.unshare({CLONE_NEWUSER | CLONE_NEWIPC}):
+    for name, text in ("uid_map", f"{{user}} {{user}} 1"), ("setgroups", "deny"), ("gid_map", f"{{group}} {{group}} 1"):
+        with open(f"/proc/self/{{name}}", "w") as file:
+            file.write(text)
+""",
+    )
+
+
+def _wrapped(folder: Path, limits: dict[str, int], first: str) -> Path:
     program = folder / "kneepoint-probe"
     program.write_text(f"""#!{sys.executable} -IS
 import ctypes, os, resource, sys
-ctypes.CDLL(None).prctl(24, {CAP_SYS_RESOURCE}, 0, 0, 0)
+libc = ctypes.CDLL(None)
+{first}
 for name, value in {limits}.items():
     resource.setrlimit(getattr(resource, name), (value, value))
 os.execv("{EXECUTABLE}", ["kneepoint-probe", *sys.argv[1:]])

@@ -199,3 +199,10 @@ def test_a_queue_that_a_killed_process_left_is_taken_over():
     os.close(queue)
     ends_of(5)
     assert not named_queue()
+
+
+@pytest.mark.parametrize("depth", [1, 10])
+def test_one_way_a_sample_is_several_queues_of_messages(depth):
+    """One message alone costs little when there is room and much when there is none."""
+    first, _ = ends_of(2000, {"variant": "spsc", "depth": str(depth)})
+    assert first["batch"] > 4 * depth

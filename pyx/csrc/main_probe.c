@@ -89,7 +89,7 @@ static void write_notes(const struct probing_record *record) {
     for (int i = 0; i < PROBE_NOTES && *record->notes[i].name; i++) {
         if (!isfinite(record->notes[i].value)) /* a mean of nothing: JSON has no word for it */
             continue;
-        printf("%s\"%s\": %.6g", between, record->notes[i].name, record->notes[i].value);
+        printf("%s\"%s\": %.15g", between, record->notes[i].name, record->notes[i].value);
         between = ", ";
     }
     printf("}, ");

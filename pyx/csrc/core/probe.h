@@ -24,6 +24,7 @@ struct probe_form {
     int alike;        /* all ends work; else end 0 works and the others serve */
     int spins;        /* ends wait by polling: each needs a CPU of its own */
     size_t shared;    /* bytes that the ends share */
+    uint64_t batch;   /* units that must be timed together, as one alone says nothing; 0: one */
 };
 
 /* What the kernel calls an end. */
@@ -53,6 +54,7 @@ struct probe_end {
     void *own;                             /* the probe's, for this end */
     uint64_t sent, received;               /* kept by probes that send: compared in the end */
     struct probe_note *notes;              /* PROBE_NOTES of them */
+    const char *why;                       /* set by what fails: the reason in words, if errno's do not do */
 };
 
 struct probe_ops {

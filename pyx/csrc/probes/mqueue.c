@@ -27,6 +27,9 @@ enum { THERE, BACK };
 /* Priorities: what has the lower is received after all others. */
 enum { LAST, ORDINARY };
 enum { NAME_TRIES = 1000 };
+/* One way, most messages find room in the queue and cost little, and one has to wait: only several queues of
+ * them say what a message costs. */
+enum { QUEUES_A_BATCH = 8 };
 /* What the kernel counts for each message that fits, beside its bytes: two records of 48 bytes. */
 enum { MESSAGE_OVERHEAD = 96 };
 enum { SPARE_FILES = 64 }; /* descriptors that a run has beside its queues, at most */
@@ -45,8 +48,10 @@ static long depth(const struct config *config) {
 
 static void shape(const struct config *config, size_t size, struct probe_form *form) {
     (void)size;
-    if (spsc(config))
+    if (spsc(config)) {
         form->unit = "message";
+        form->batch = (uint64_t)(QUEUES_A_BATCH * depth(config));
+    }
     if (config_is(config, "variant", "calls"))
         *form = (struct probe_form){.unit = "send and receive, twice", .ends = 1};
 }

@@ -264,8 +264,13 @@ static int64_t be_handed(struct probe_end *me, uint64_t count) {
         total += took;
         handed++;
     }
-    if (!handed) /* too little contention to say anything, unless it is the end */
-        return atomic_load(me->stop) ? 0 : -ENODATA;
+    if (!handed && !atomic_load(me->stop)) {
+        me->why =
+            "hardly a hand-off within a second: the ends seldom meet; give more work_inside or more ends";
+        return -ENODATA;
+    }
+    if (!handed)
+        return 0;
     return (int64_t)((double)total * (double)count / (double)handed + 0.5);
 }
 

@@ -6,7 +6,6 @@
  * spsc is the textbook's buffer: empty counts free slots, full counts filled ones, mutex guards the rest. The
  * number of a message is in its first bytes, and the consumer checks it. */
 #define _GNU_SOURCE
-#include "../core/clock.h"
 #include "../core/probe.h"
 #include "../core/registry.h"
 #include "futexes.h"
@@ -18,7 +17,9 @@
 #include <string.h>
 
 enum { LINES = 128 }; /* bytes: two cache lines, which some processors fetch together */
-enum { WINDOW_MESSAGES = 64, WINDOW_BUFFERS = 4 };
+/* A producer goes on until the buffer is full and then sleeps until it is not, so that single messages take
+ * either very little or very long and their median says nothing: several buffers are timed together. */
+enum { LEAST_BATCH = 64, BUFFERS_A_BATCH = 4 };
 #define MOST_BYTES (256ull << 20) /* of all buffers */
 #define LAST (1ull << 63)         /* in the number of a message: the producer leaves after it */
 
@@ -41,20 +42,10 @@ struct shared {
     _Alignas(LINES) char slot[];
 };
 
-/* A producer goes on until the buffer is full and then sleeps until it is not, so that single messages take
- * either very little or very long and their median says nothing. A sample is the mean of the latest full
- * window. */
-struct window {
-    uint64_t messages;
-    int64_t ns;
-    double mean; /* 0: no window has been full yet */
-};
-
 struct own {
     int64_t (*work)(struct probe_end *me, uint64_t count); /* of the variant */
     size_t slots;
-    uint64_t sleeps; /* of a round trip (calls) */
-    struct window window;
+    uint64_t sleeps;  /* of a round trip (calls) */
     double occupancy; /* summed over all messages taken */
     char message[];
 };
@@ -74,7 +65,11 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
                                     .shared = sizeof(struct shared)};
     else if (is(config, "spsc"))
         *form = (struct probe_form){
-            .unit = "message", .ends = 2, .shared = sizeof(struct shared) + slots_of(config) * size};
+            .unit = "message",
+            .ends = 2,
+            .shared = sizeof(struct shared) + slots_of(config) * size,
+            .batch = LEAST_BATCH + BUFFERS_A_BATCH * slots_of(config),
+        };
 }
 
 static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
@@ -191,22 +186,11 @@ static int take(struct probe_end *me, int *last) {
     return rc ? rc : (number & ~LAST) == me->received++ ? 0 : -EBADMSG;
 }
 
-/* ns of count messages at the pace of the latest full window. */
-static int64_t paced(struct own *own, uint64_t count, int64_t took) {
-    struct window *window = &own->window;
-    window->messages += count;
-    window->ns += took;
-    if (window->messages >= WINDOW_MESSAGES && window->messages >= WINDOW_BUFFERS * own->slots)
-        *window = (struct window){.mean = (double)window->ns / (double)window->messages};
-    return window->mean > 0 ? (int64_t)(window->mean * (double)count + 0.5) : took;
-}
-
 static int64_t produce(struct probe_end *me, uint64_t count) {
-    int64_t start = clock_now();
     int rc = 0;
     for (uint64_t i = 0; i < count && !rc; i++)
         rc = give(me);
-    return rc ? rc : paced(me->own, count, clock_now() - start);
+    return rc;
 }
 
 static int consume(struct probe_end *me) {

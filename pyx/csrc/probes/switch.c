@@ -55,7 +55,10 @@ static int open_end(struct probe_end *me) {
         return 0;
     if (!me->end)
         shared->cpu = me->cpu;
-    return me->cpu < 0 || shared->cpu != me->cpu ? -EINVAL : 0; /* they must share one CPU */
+    if (me->cpu >= 0 && shared->cpu == me->cpu)
+        return 0;
+    me->why = "both ends must be bound to one and the same CPU";
+    return -EINVAL;
 }
 
 static void touch(struct own *own) {

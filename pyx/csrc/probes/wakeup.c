@@ -97,8 +97,10 @@ static int open_end(struct probe_end *me) {
         return 0;
     if (!me->end)
         shared->cpu = me->cpu;
-    if (me->cpu < 0 || (me->end && me->cpu == shared->cpu)) /* a CPU each, or the waker is in the way */
+    if (me->cpu < 0 || (me->end && me->cpu == shared->cpu)) { /* or the waker is in the way */
+        me->why = "each end must be bound to a CPU of its own";
         return -EINVAL;
+    }
     if (me->end && config_is(me->config, "variant", "busy"))
         own->burner = start_burner(config_is(me->config, "burner", "idle"));
     return own->burner < 0 ? -errno : 0;

@@ -70,7 +70,10 @@ static int find_others(struct probe_end *me, struct own *own) {
             CPU_SET((size_t)only, &own->others);
     }
     CPU_CLR((size_t)own->home, &own->others);
-    return CPU_COUNT(&own->others) ? 0 : -EINVAL;
+    if (CPU_COUNT(&own->others))
+        return 0;
+    me->why = "there is no other CPU to move to";
+    return -EINVAL;
 }
 
 static int open_end(struct probe_end *me) {

@@ -42,6 +42,28 @@ static inline struct end_state *arena_end(struct arena *arena, int ends, int pai
     return &arena->end[pair * ends + end];
 }
 
+/* What the process that watches knows. */
+struct run {
+    const struct probing_plan *plan;
+    struct arena *arena;
+    struct probe_form form;
+    int total;
+    int (*fd)[PROBE_FDS]; /* of each pair */
+    size_t shared;
+    int64_t patience;
+    pid_t *child; /* 0: gone, and waited for */
+    int children;
+    pid_t group;
+    char *message;
+    size_t room;
+};
+
+/* Writes the line for the user; gives rc. */
+int run_fail(struct run *run, int rc, const char *what);
+
+/* Until all ends are gone, or have to be ended. 0, or the error of one. */
+int probing_watch(struct run *run);
+
 /* The whole life of one end, in its own process or thread. 0 or a negated errno, which is in the arena too.
  */
 int probing_end(const struct probing_plan *plan, const struct probe_form *form, struct arena *arena, int pair,

@@ -116,7 +116,8 @@ static uint64_t next_batch(const struct meter *meter, int64_t took, const double
         return 1;
     if (took < STEP_LEAST && batch < MOST_UNITS)
         return batch * 2 < MOST_UNITS ? batch * 2 : MOST_UNITS;
-    return batch_for(median(each, count), meter->clock_ns);
+    uint64_t wanted = batch_for(median(each, count), meter->clock_ns);
+    return wanted > meter->form->batch ? wanted : meter->form->batch;
 }
 
 /* Runs until the batch is sized and everybody is warm. *unit gets the ns of a unit with all that is around
@@ -241,11 +242,11 @@ static int open_in_order(const struct probing_plan *plan, struct group *group, s
     return rc;
 }
 
-static void complain(struct arena *arena, int pair, int end, const char *what, int rc) {
+static void complain(struct arena *arena, const struct probe_end *me, const char *what, int rc) {
     int none = 0;
     if (atomic_compare_exchange_strong(&arena->failed, &none, -rc))
-        snprintf(arena->message, sizeof(arena->message), "end %d of pair %d %s: %s", end, pair, what,
-                 strerror(-rc));
+        snprintf(arena->message, sizeof(arena->message), "end %d of pair %d %s: %s", me->end, me->pair, what,
+                 me->why ? me->why : strerror(-rc));
 }
 
 /* ns between two readings with nothing in between: the least, as others may run meanwhile. */
@@ -284,12 +285,12 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     state->identity = state->record.identity = (struct probe_identity){getpid(), gettid()};
     int rc = bind(plan, &me);
     if (rc)
-        complain(arena, pair, end, "cannot be bound to its CPU", rc);
+        complain(arena, &me, "cannot be bound to its CPU", rc);
     pass(&arena->bound, total);
     for (int i = 0; i < ends; i++)
         identity[i] = arena_end(arena, ends, pair, i)->identity;
     if (!rc && (rc = open_in_order(plan, group, &me, form->shared)))
-        complain(arena, pair, end, "cannot begin", rc);
+        complain(arena, &me, "cannot begin", rc);
     atomic_fetch_add(&state->progress, 1);
     pass(&arena->ready, total);
     int64_t none = 0;
@@ -298,7 +299,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
         struct meter meter = {plan, form, arena, state, &me, clock_cost(), sched_getcpu(), 0};
         rc = live(&meter);
         if (rc)
-            complain(arena, pair, end, "failed", rc);
+            complain(arena, &me, "failed", rc);
     }
     if (ops->close)
         ops->close(&me);

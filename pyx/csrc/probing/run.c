@@ -4,8 +4,6 @@
 #include "arena.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,32 +13,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, LEAVE_MS = 1, STACK_BYTES = 256 << 10, CLOCK_READINGS = 2000, LOOP_TURNS = 100000 };
-#define GRACE 300000000LL /* ns in which the ends must end after one of them has failed */
-
-struct run {
-    const struct probing_plan *plan;
-    struct arena *arena;
-    struct probe_form form;
-    int total;
-    int (*fd)[PROBE_FDS]; /* of each pair */
-    size_t shared;
-    int64_t patience;
-    pid_t *child; /* 0: gone, and waited for */
-    int children;
-    pid_t group;
-    char *message;
-    size_t room;
-};
-
-static int fail(struct run *run, int rc, const char *what) {
-    snprintf(run->message, run->room, "%s: %s", what, strerror(-rc));
-    return rc;
-}
+enum { STACK_BYTES = 256 << 10, CLOCK_READINGS = 2000, LOOP_TURNS = 100000 };
 
 /* ---- before the ends ---- */
 
@@ -59,7 +35,7 @@ static int make_arena(struct run *run, struct probing_result *result) {
     result->arena_size = states + (size_t)run->total * plan->capacity * sizeof(double);
     result->arena = run->arena = map(result->arena_size);
     if (!run->arena)
-        return fail(run, -ENOMEM, "shared memory for the results");
+        return run_fail(run, -ENOMEM, "shared memory for the results");
     double *sample = (double *)((char *)run->arena + states);
     for (int i = 0; i < run->total; i++)
         run->arena->end[i].record.sample = sample + (size_t)i * plan->capacity;
@@ -69,7 +45,7 @@ static int make_arena(struct run *run, struct probing_result *result) {
     run->shared = round_up(run->form.shared, page);
     for (int pair = 0; pair < plan->pairs && run->shared; pair++)
         if (!(run->arena->group[pair].shared = map(run->shared)))
-            return fail(run, -ENOMEM, "shared memory for a pair");
+            return run_fail(run, -ENOMEM, "shared memory for a pair");
     return 0;
 }
 
@@ -87,14 +63,18 @@ static int prepare(struct run *run) {
     run->fd = malloc((size_t)run->plan->pairs * sizeof(*run->fd));
     run->child = calloc((size_t)run->total, sizeof(pid_t));
     if (!run->fd || !run->child)
-        return fail(run, -ENOMEM, "memory");
+        return run_fail(run, -ENOMEM, "memory");
     for (int pair = 0; pair < run->plan->pairs; pair++)
         for (int i = 0; i < PROBE_FDS; i++)
             run->fd[pair][i] = -1;
     for (int pair = 0; pair < run->plan->pairs && run->plan->ops->prepare; pair++) {
         int rc = run->plan->ops->prepare(run->plan->config, run->plan->size, run->fd[pair]);
+        if (rc == -EMFILE)
+            return run_fail(run, rc,
+                            "cannot make what the ends share (raise the limit by ulimit -n, or ask for "
+                            "fewer pairs)");
         if (rc)
-            return fail(run, rc, "cannot make what the ends share");
+            return run_fail(run, rc, "cannot make what the ends share");
     }
     return 0;
 }
@@ -142,7 +122,7 @@ static int start_child(struct run *run, int index) {
     pid_t watcher = getpid();
     pid_t pid = fork();
     if (pid < 0)
-        return fail(run, -errno, "cannot start a process");
+        return run_fail(run, -errno, "cannot start a process");
     if (pid) {
         run->group = run->group ? run->group : pid;
         setpgid(pid, run->group);
@@ -163,140 +143,6 @@ static int start(struct run *run) {
     int wanted = run->plan->processes ? run->total : 1, rc = 0;
     for (int i = 0; i < wanted && !rc; i++)
         rc = start_child(run, i);
-    return rc;
-}
-
-/* ---- watching ---- */
-
-/* Whether a child's ends have done all that they had to. */
-static int done(const struct run *run, int child) {
-    int after = run->plan->processes ? child + 1 : run->total;
-    for (int i = child; i < after; i++)
-        if (!atomic_load(&run->arena->end[i].done))
-            return 0;
-    return 1;
-}
-
-/* 0 where a child ended as it should. */
-static int judge(struct run *run, int child, int status) {
-    char who[64] = "the process of the ends";
-    if (run->plan->processes)
-        snprintf(who, sizeof(who), "end %d of pair %d", child % run->form.ends, child / run->form.ends);
-    if (WIFSIGNALED(status))
-        snprintf(run->message, run->room, "%s was killed by signal %d", who, WTERMSIG(status));
-    else if (!done(run, child))
-        snprintf(run->message, run->room, "%s ended by itself with status %d", who, WEXITSTATUS(status));
-    else
-        return 0;
-    return -ECHILD;
-}
-
-/* Waits for those that have ended. 0, or the error of the first that should not have. */
-static int reap(struct run *run) {
-    int status, rc = 0;
-    for (pid_t pid; (pid = waitpid(-run->group, &status, WNOHANG)) > 0;) {
-        for (int i = 0; i < run->total; i++) {
-            if (run->child[i] != pid)
-                continue;
-            run->child[i] = 0;
-            run->children--;
-            rc = rc ? rc : judge(run, i, status);
-        }
-    }
-    return rc;
-}
-
-struct watch {
-    uint64_t *progress; /* of each working end when it was last seen to get on */
-    int64_t *moved;
-    uint64_t all; /* of all of them together, with those that are done and those that are gone */
-    int64_t all_moved;
-};
-
-static int stuck(struct run *run, int i) {
-    if (i < run->total)
-        snprintf(run->message, run->room, "end %d of pair %d does not leave after its work",
-                 i % run->form.ends, i / run->form.ends);
-    else
-        snprintf(run->message, run->room, "the ends do not leave after their work");
-    return -ETIMEDOUT;
-}
-
-/* A working end that has done nothing for too long; or one, of whatever kind, that does not leave. */
-static int stalled(struct run *run, struct watch *watch, int64_t now) {
-    uint64_t all = (uint64_t)(run->total - run->children);
-    int there = run->total; /* the first that is not done */
-    for (int i = run->total - 1; i >= 0; i--) {
-        struct end_state *state = &run->arena->end[i];
-        uint64_t progress = atomic_load(&state->progress);
-        int has_done = atomic_load(&state->done), works = run->form.alike || i % run->form.ends == 0;
-        all += progress + (uint64_t)has_done;
-        there = has_done ? there : i;
-        if (has_done || !works || progress != watch->progress[i]) {
-            watch->progress[i] = progress;
-            watch->moved[i] = now;
-        } else if (now - watch->moved[i] > run->patience) {
-            snprintf(
-                run->message, run->room,
-                "pair %d has stood still for %.1f s: what its ends send each other was lost, or one of them "
-                "is stopped",
-                i / run->form.ends, (double)run->patience / 1e9);
-            return -ETIMEDOUT;
-        }
-    }
-    if (all != watch->all) {
-        watch->all = all;
-        watch->all_moved = now;
-    }
-    return now - watch->all_moved > run->patience ? stuck(run, there) : 0;
-}
-
-static int closed(int alive) {
-    struct pollfd ready = {alive, 0, 0};
-    return alive >= 0 && poll(&ready, 1, 0) > 0;
-}
-
-/* Until it is time to look again, or all ends are done and only have to leave. */
-static void nap(struct run *run) {
-    int left = atomic_load(&run->arena->left);
-    struct timespec most = clock_spec(LOOK_MS * 1000000LL);
-    if (left)
-        syscall(SYS_futex, &run->arena->left, FUTEX_WAIT, left, &most, NULL, 0);
-    else
-        poll(NULL, 0, LEAVE_MS);
-}
-
-static int keep_watch(struct run *run, struct watch *watch) {
-    int64_t failed_at = 0;
-    for (;;) {
-        int rc = reap(run);
-        if (rc || !run->children)
-            return rc;
-        int64_t now = clock_now();
-        if (closed(run->plan->alive)) {
-            snprintf(run->message, run->room, "stopped");
-            return -ECANCELED;
-        }
-        if (atomic_load(&run->arena->failed)) {
-            failed_at = failed_at ? failed_at : now;
-            if (now - failed_at > GRACE)
-                return 0; /* the arena says why */
-        } else if ((rc = stalled(run, watch, now))) {
-            return rc;
-        }
-        nap(run);
-    }
-}
-
-static int watch_over(struct run *run) {
-    struct watch watch = {calloc((unsigned)run->total, sizeof(uint64_t)),
-                          malloc((unsigned)run->total * sizeof(int64_t)), 0, clock_now()};
-    int rc = watch.progress && watch.moved ? 0 : fail(run, -ENOMEM, "memory");
-    for (int i = 0; !rc && i < run->total; i++)
-        watch.moved[i] = clock_now();
-    rc = rc ? rc : keep_watch(run, &watch);
-    free(watch.progress);
-    free(watch.moved);
     return rc;
 }
 
@@ -365,7 +211,7 @@ static int check(struct run *run) {
         return refuse(run, "more than 512 pairs, 1024 ends, or 64 ends of one pair");
     cpu_set_t here;
     if (sched_getaffinity(0, sizeof(here), &here))
-        return fail(run, -errno, "cannot read which CPUs there are");
+        return run_fail(run, -errno, "cannot read which CPUs there are");
     int distinct = 0;
     for (int i = 0; i < plan->cpus; i++) {
         if (!CPU_ISSET((size_t)plan->cpu[i], &here)) {
@@ -393,7 +239,7 @@ static int carry_out(struct run *run, struct probing_result *result) {
     int rc = make_arena(run, result);
     rc = rc ? rc : prepare(run);
     rc = rc ? rc : start(run);
-    rc = rc ? rc : watch_over(run);
+    rc = rc ? rc : probing_watch(run);
     int failed = run->arena ? atomic_load(&run->arena->failed) : 0;
     if (failed && rc != -ECANCELED && rc != -ECHILD) {
         snprintf(run->message, run->room, "%s", run->arena->message);
@@ -430,7 +276,7 @@ int probing_run(const struct probing_plan *wanted, struct probing_result *result
     result->record = malloc((size_t)run.total * sizeof(*result->record));
     if (!result->record) {
         probing_free(result);
-        return fail(&run, -ENOMEM, "memory");
+        return run_fail(&run, -ENOMEM, "memory");
     }
     for (int i = 0; i < run.total; i++)
         result->record[i] = run.arena->end[i].record;

@@ -140,18 +140,8 @@ def test_what_cannot_be_is_refused(options, why):
 def test_an_end_that_is_killed_or_stopped_ends_the_run(variant, end):
     # work_inside: it very likely holds the mutex by then.
     how = {"options": {"variant": variant, "work_inside": "2000"}, "cpus": HERE[:1], "ends": 2}
-    said = error_after(
-        lambda ends: os.kill(ends[end], signal.SIGKILL),
-        "mutex",
-        {"variant": variant, "work_inside": "2000"},
-        **how,
-    )
+    said = error_after(lambda ends: os.kill(ends[end], signal.SIGKILL), "mutex", **how)
     assert f"end {end} of pair 0 was killed by signal 9" in said
-    said = error_after(
-        lambda ends: os.kill(ends[end], signal.SIGSTOP),
-        "mutex",
-        {"variant": variant, "work_inside": "2000"},
-        **how,
-    )
+    said = error_after(lambda ends: os.kill(ends[end], signal.SIGSTOP), "mutex", **how)
     # To be handed nothing for a second may come to the other end before.
     assert "pair 0 has stood still" in said or (variant == "handoff" and "hardly a hand-off" in said)

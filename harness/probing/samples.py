@@ -1,0 +1,106 @@
+"""What launches say about the cost of a unit of work: samples without the clock's own cost, medians and their interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.quantiles import t_quantile
+
+PERCENTILES = (10, 50, 90, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One launch.
+
+    Attributes
+    ----------
+    samples : array of float
+        ns of a unit, of all ends that work, the overhead subtracted.
+    overhead : float
+        ns that were subtracted from each, in the mean.
+    batch : int
+        The most units between two readings of the clock.
+    elapsed : float
+        ns from the first end's first measured unit to the last end's last.
+    switches : float
+        Of an end, for each unit that it takes part in.
+    notes : mapping of str to float
+        The probe's own figures, each the mean over the ends that have it.
+    """
+
+    samples: NDArray[np.float64]
+    overhead: float
+    batch: int
+    elapsed: float
+    switches: float
+    notes: Mapping[str, float]
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.samples))
+
+
+def read(raw: Mapping[str, Any]) -> Reading | None:
+    """A launch as pyx.probing.launch gives it; None when it was too short for a single sample."""
+    ends = raw["ends"]
+    workers = [end for end in ends if end["units"]]
+    overheads = [overhead(raw, end) for end in workers]
+    each = [np.asarray(end["samples"]) - less for end, less in zip(workers, overheads, strict=True)]
+    samples = np.concatenate(each) if each else np.empty(0)
+    if not len(samples):
+        return None
+    units = sum(end["units"] for end in workers)
+    # An end that answers takes part in as many units as the one that it answers.
+    shares = units * len(ends) / len(workers)
+    switches: float = sum(end["voluntary"] + end["involuntary"] for end in ends)
+    return Reading(
+        np.maximum(samples, 0.0),
+        float(np.mean(overheads)),
+        max(end["batch"] for end in workers),
+        raw["finished"] - min(end["began"] for end in workers),
+        switches / shares,
+        _notes(ends),
+    )
+
+
+def overhead(raw: Mapping[str, Any], end: Mapping[str, Any]) -> float:
+    """ns of each unit that are the instrument's: a clock reading for each batch and a turn of the loop."""
+    return float(raw["clock_ns"]) / max(end["batch"], 1) + float(raw["loop_ns"])
+
+
+def _notes(ends: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    names = dict.fromkeys(name for end in ends for name in end["notes"])
+    return {
+        name: float(np.mean([end["notes"][name] for end in ends if name in end["notes"]])) for name in names
+    }
+
+
+def spread(medians: Sequence[float]) -> float:
+    """How far apart the medians of launches lie, in parts of their own median."""
+    middle = median(medians)
+    return (max(medians) - min(medians)) / middle if middle else 0.0
+
+
+def interval(medians: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """The interval of the median over launches; None from fewer than two.
+
+    Student's, about the mean of the launches' logarithms: launches are few (order statistics of five reach no further
+    than 94 %), differ by factors rather than by amounts, and are each the median of many samples, which leaves no heavy
+    tails. It is widened to hold the median itself where a single launch lies far from the others.
+    """
+    middle = median(medians)
+    if len(medians) < 2 or min(medians) <= 0:
+        return None
+    logs = [math.log(value) for value in medians]
+    mean = math.fsum(logs) / len(logs)
+    variance = math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1)
+    half = min(t_quantile(len(logs) - 1, level) * math.sqrt(variance / len(logs)), 100.0)
+    return min(math.exp(mean - half), middle), max(math.exp(mean + half), middle)

@@ -1,0 +1,99 @@
+"""A probe run's document as text: a row for each result, then what is absent, refused, and what the flags mean."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.probing.judging import REJECTED
+from harness.table import lines
+from models.wording import change, percent, seconds
+
+WIDTH = 110
+SHIFT = 0.05  # of the machine's speed that is worth a word
+
+Row = Mapping[str, Any]
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """The whole result of a run."""
+    parts = [
+        list(_results(document["results"])),
+        list(_missing(document)),
+        [_filled(f"{name}: {says}") for name, says in document["legend"].items()],
+        list(_method(document)),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _results(results: Sequence[Row]) -> Iterator[str]:
+    if not results:
+        return
+    extra = [name for name in ("cores", "size") if len({row[name] for row in results}) > 1]
+    options = list(dict.fromkeys(name for row in results for name in row["options"]))
+    heads = (
+        "probe",
+        "variant",
+        "kind",
+        "position",
+        "pairs",
+        *extra,
+        *options,
+        "median",
+        "95 %",
+        "p99",
+        "unit",
+        "flags",
+    )
+    rows, last = [], None
+    for row in results:
+        figures = (_struck(row), _between(row), seconds(row["p99_ns"] * 1e-9), row["unit_of_work"])
+        swept = (str(row["pairs"]), *(str(row[name]) for name in extra))
+        chosen = (row["options"].get(name, "") for name in options)
+        name = row["probe"] if row["probe"] != last else ""
+        last = row["probe"]
+        shown = " ".join(flag for flag in row["flags"] if flag != REJECTED)
+        rows.append((name, row["variant"], row["kind"], row["position"], *swept, *chosen, *figures, shown))
+    yield from lines(rows, heads, words=2)
+
+
+def _struck(row: Row) -> str:
+    """The median; that of a rejected row is shown as such."""
+    said = seconds(row["median_ns"] * 1e-9)
+    return f"REJECTED {said}" if REJECTED in row["flags"] else said
+
+
+def _between(row: Row) -> str:
+    if row["low_ns"] is None:
+        return "–"
+    return (
+        f"[{change(row['low_ns'] * 1e-9, row['high_ns'] * 1e-9).replace(' → ', ', ').replace(' ', '] ', 2)}"
+    )
+
+
+def _missing(document: Mapping[str, Any]) -> Iterator[str]:
+    for name, place in document["positions"].items():
+        if "absent" in place:
+            yield f"{name}: absent, {place['absent']}"
+    alike: dict[tuple[str, str], list[Row]] = {}
+    for row in document["refused"]:
+        alike.setdefault((row["probe"], row["why"]), []).append(row)
+    for (probe, why), rows in alike.items():
+        forms = dict.fromkeys(
+            " ".join(filter(None, (row["variant"], row["kind"], row["position"]))) for row in rows
+        )
+        yield _filled(f"{probe} ({', '.join(forms)}): {why}")
+
+
+def _method(document: Mapping[str, Any]) -> Iterator[str]:
+    launches = f"median of {document['reps']} launches of each, in random order"
+    yield f"{launches}; {seconds(document['seconds'])} in all; the clock's cost is subtracted"
+    if abs(document["yardstick_shift"]) > SHIFT:
+        yield f"the machine's speed shifted by {percent(document['yardstick_shift'])} meanwhile (arithmetic)"
+    if not document["complete"]:
+        yield "interrupted: some points have fewer launches, or none"
+
+
+def _filled(line: str) -> str:
+    return textwrap.fill(line, WIDTH, subsequent_indent="  ")

@@ -116,17 +116,18 @@ def _off_cpu(point: Point, found: Sequence[Found], readings: Sequence[Reading]) 
     """Ends that were somewhere else when their measured part began or ended."""
     if not point.bound or point.form.moves:
         return None
-    return sum(bool({end["cpu_first"], end["cpu_last"]} - {_cpu(point, end)}) for end in _ends(found))
+    places = [({end["cpu_first"], end["cpu_last"]}, _cpu(point, end)) for end in _ends(found)]
+    return sum(seen != {cpu} for seen, cpu in places)
 
 
 def _cpu(point: Point, end: Mapping[str, Any]) -> int:
-    return point.cpus[(end["pair"] * point.form.ends + end["end"]) % len(point.cpus)]
+    return point.cpus[(int(end["pair"]) * point.form.ends + int(end["end"])) % len(point.cpus)]
 
 
 def _migrated(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
     if not point.bound or point.form.moves:
         return None
-    return sum(end["migrations"] for end in _ends(found))
+    return float(sum(end["migrations"] for end in _ends(found)))
 
 
 def _lost(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
@@ -192,7 +193,7 @@ def _batched(point: Point, found: Sequence[Found], readings: Sequence[Reading]) 
 
 
 def _capped(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
-    return point.size - min(one.raw["size"] for one in found)
+    return float(point.size - min(one.raw["size"] for one in found))
 
 
 _VALUES: Mapping[str, Value] = {

@@ -26,6 +26,7 @@ COST = 0.03  # s that a launch takes beside what it measures, until some are don
 WARMING = 1.25  # time with the warm-up, over the measured part
 SAMPLES = 4000  # kept of a launch, over all ends
 FEWEST_SAMPLES = 50  # kept of an end
+STEPS = 40  # of which progress is told
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -104,7 +105,9 @@ def carry_out(
     """
     collected, order = Collected(), random.Random(seed)
     begun, cost = clock(), COST
-    progress.begin("measuring", len(points) * effort.reps)
+    total, done = len(points) * effort.reps, 0
+    step = max(total // STEPS, 1)
+    progress.begin("measuring", total)
     try:
         for round_ in range(effort.reps):
             visits = collected.open(points)
@@ -114,7 +117,9 @@ def carry_out(
             started = clock()
             for place in visits:
                 _visit(collected, place, points[place], budget, effort, launch)
-                progress.step(points[place].label())
+                done += 1
+                if done % step == 0:
+                    progress.step(points[place].label(), step)
             if visits:
                 cost = max((clock() - started) / len(visits) - budget * WARMING, 0.0)
     except KeyboardInterrupt:

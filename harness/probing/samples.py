@@ -65,7 +65,7 @@ def read(raw: Mapping[str, Any]) -> Reading | None:
         np.maximum(samples, 0.0),
         float(np.mean(overheads)),
         max(end["batch"] for end in workers),
-        raw["finished"] - min(end["began"] for end in workers),
+        float(raw["finished"] - min(end["began"] for end in workers)),
         switches / shares,
         _notes(ends),
     )

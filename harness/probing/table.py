@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.probing.judging import REJECTED
+from harness.probing.points import FREE
 from harness.table import lines
 from models.wording import change, percent, seconds
 
@@ -30,7 +31,8 @@ def text(document: Mapping[str, Any]) -> str:
 def _results(results: Sequence[Row]) -> Iterator[str]:
     if not results:
         return
-    extra = [name for name in ("cores", "size") if len({row[name] for row in results}) > 1]
+    extra = ["cores"] if any(row["position"] == FREE for row in results) else []
+    extra += ["size"] if len({row["size"] for row in results}) > 1 else []
     options = list(dict.fromkeys(name for row in results for name in row["options"]))
     heads = (
         "probe",
@@ -67,9 +69,8 @@ def _struck(row: Row) -> str:
 def _between(row: Row) -> str:
     if row["low_ns"] is None:
         return "–"
-    return (
-        f"[{change(row['low_ns'] * 1e-9, row['high_ns'] * 1e-9).replace(' → ', ', ').replace(' ', '] ', 2)}"
-    )
+    figures, unit = change(row["low_ns"] * 1e-9, row["high_ns"] * 1e-9).rsplit(" ", 1)
+    return f"[{figures.replace(' → ', ', ')}] {unit}"
 
 
 def _missing(document: Mapping[str, Any]) -> Iterator[str]:

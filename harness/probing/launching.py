@@ -16,7 +16,7 @@ from pyx.probing import ProbeError
 
 Launch = Callable[..., Mapping[str, Any]]
 
-REPS, QUICK_REPS, FEWEST_REPS = 5, 3, 2
+REPS, QUICK_REPS = 5, 3
 SECONDS, QUICK_SECONDS = (
     50.0,
     7.5,
@@ -26,7 +26,7 @@ COST = 0.03  # s that a launch takes beside what it measures, until some are don
 WARMING = 1.25  # time with the warm-up, over the measured part
 SAMPLES = 4000  # kept of a launch, over all ends
 FEWEST_SAMPLES = 50  # kept of an end
-STEPS = 40  # of which progress is told
+STEPS = 20  # of which progress is told
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -87,7 +87,7 @@ class Effort:
         seconds = QUICK_SECONDS if quick else SECONDS
         fit = int(seconds / (points * (COST + LEAST * WARMING)))
         usual = QUICK_REPS if quick else REPS
-        return cls(reps or max(min(usual, fit), FEWEST_REPS), seconds, iterations or 0)
+        return cls(reps or max(min(usual, fit), QUICK_REPS), seconds, iterations or 0)
 
 
 def carry_out(

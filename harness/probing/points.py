@@ -136,7 +136,7 @@ def make(request: Request, topology: Topology) -> Plan:
     judged = [(point, _why_not(point, table[point.probe]["kinds"])) for point in drafts]
     refused = tuple(point.refusal(why) for point, why in judged if why)
     points = tuple(point for point, why in judged if not why)
-    if not points:
+    if not points or wanted.elsewhere:
         raise HarnessError(f"nothing to measure: {_why_nothing(refused, wanted, request)}", usage=True)
     return Plan(points, refused)
 
@@ -155,6 +155,11 @@ class _Wanted:
     settings: Mapping[str, tuple[str, ...]]
     short: bool
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether only positions are wanted that this machine does not have."""
+        return bool(self.positions) and not self.cores and not set(self.positions) & set(self.topology.pairs)
+
     @classmethod
     def of(cls, request: Request, topology: Topology, table: Mapping[str, Any]) -> _Wanted:
         here = len(topology.cpus)
@@ -166,12 +171,14 @@ class _Wanted:
         known = {word for row in table.values() for word in _variants(row)}
         return cls(
             topology,
-            () if only_free else _words("position", request.position or "all", POSITIONS),
+            ()
+            if only_free
+            else _words("position", "all" if request.position is None else request.position, POSITIONS),
             free,
             _numbers(PAIRS, request.pairs),
             _numbers(SIZE, request.size),
-            _words("kind", request.kind, tuple(PLURAL)) if request.kind else None,
-            _words("variant", request.variant, sorted(known - {""})) if request.variant else None,
+            _words("kind", request.kind, tuple(PLURAL)) if request.kind is not None else None,
+            _words("variant", request.variant, sorted(known - {""})) if request.variant is not None else None,
             _settings(request, table),
             request.quick and not request.probes,
         )
@@ -266,9 +273,8 @@ def _why_not(point: Point, kinds: Sequence[str]) -> str | None:
 
 
 def _why_nothing(refused: Sequence[Mapping[str, Any]], wanted: _Wanted, request: Request) -> str:
+    if wanted.elsewhere:
+        return "; ".join(f"{name} is absent: {wanted.topology.absent[name]}" for name in wanted.positions)
     if refused:
         return f"{refused[0]['probe']}: {refused[0]['why']}"
-    absent = [name for name in wanted.positions if name in wanted.topology.absent]
-    if absent:
-        return "; ".join(f"{name} is absent: {wanted.topology.absent[name]}" for name in absent)
     return f"no probe has variant {request.variant} (python -m harness list probes)"

@@ -73,7 +73,7 @@ def read(raw: Mapping[str, Any]) -> Reading | None:
 
 def overhead(raw: Mapping[str, Any], end: Mapping[str, Any]) -> float:
     """ns of each unit that are the instrument's: a clock reading for each batch and a turn of the loop."""
-    return float(raw["clock_ns"]) / max(end["batch"], 1) + float(raw["loop_ns"])
+    return float(raw["clock_ns"]) / max(int(end["batch"]), 1) + float(raw["loop_ns"])
 
 
 def _notes(ends: Sequence[Mapping[str, Any]]) -> dict[str, float]:

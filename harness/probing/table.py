@@ -12,6 +12,7 @@ from harness.table import lines
 from models.wording import change, percent, seconds
 
 WIDTH = 110
+FAR = 100  # times, by which the ends of an interval differ so much that each has a unit of its own
 SHIFT = 0.05  # of the machine's speed that is worth a word
 
 Row = Mapping[str, Any]
@@ -69,7 +70,10 @@ def _struck(row: Row) -> str:
 def _between(row: Row) -> str:
     if row["low_ns"] is None:
         return "–"
-    figures, unit = change(row["low_ns"] * 1e-9, row["high_ns"] * 1e-9).rsplit(" ", 1)
+    low, high = row["low_ns"] * 1e-9, row["high_ns"] * 1e-9
+    if high > FAR * low:
+        return f"[{seconds(low)}, {seconds(high)}]"
+    figures, unit = change(low, high).rsplit(" ", 1)
     return f"[{figures.replace(' → ', ', ')}] {unit}"
 
 

@@ -16,7 +16,7 @@ from pyx.probing import ProbeError
 
 Launch = Callable[..., Mapping[str, Any]]
 
-REPS, QUICK_REPS = 5, 3
+REPS, QUICK_REPS, FEWEST_REPS = 5, 3, 2
 SECONDS, QUICK_SECONDS = (
     50.0,
     7.5,
@@ -75,10 +75,21 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: `reps` launches of each point in about `seconds`; `iterations`: units instead of a time."""
+    """How long to measure.
+
+    Attributes
+    ----------
+    reps, fewest : int
+        Launches of each point, and how many there must be even when the time is over.
+    seconds : float
+        For all of them, about.
+    iterations : int
+        Units that a launch measures, instead of a time; 0: as many as fit.
+    """
 
     reps: int
     seconds: float
+    fewest: int
     iterations: int = 0
 
     @classmethod
@@ -87,7 +98,8 @@ class Effort:
         seconds = QUICK_SECONDS if quick else SECONDS
         fit = int(seconds / (points * (COST + LEAST * WARMING)))
         usual = QUICK_REPS if quick else REPS
-        return cls(reps or max(min(usual, fit), QUICK_REPS), seconds, iterations or 0)
+        wanted = reps or max(min(usual, fit), QUICK_REPS)
+        return cls(wanted, seconds, reps or min(wanted, FEWEST_REPS), iterations or 0)
 
 
 def carry_out(
@@ -98,7 +110,7 @@ def carry_out(
     seed: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Collected:
-    """Launches every point `effort.reps` times; each round visits all points in an order of its own.
+    """Launches every point `effort.reps` times, as far as time allows; each round visits all in an order of its own.
 
     What a launch measures is as long as leaves time for all that are still to come, so that slow ones shorten those after
     them. Ctrl-C ends it and keeps what is there.
@@ -112,8 +124,10 @@ def carry_out(
         for round_ in range(effort.reps):
             visits = collected.open(points)
             order.shuffle(visits)
-            left = (effort.seconds - (clock() - begun)) / (effort.reps - round_)
-            budget = _budget(left, len(visits), cost)
+            left = effort.seconds - (clock() - begun)
+            if round_ >= effort.fewest and left < len(visits) * (cost + LEAST * WARMING):
+                break
+            budget = _budget(left / (effort.reps - round_), len(visits), cost)
             started = clock()
             for place in visits:
                 _visit(collected, place, points[place], budget, effort, launch)

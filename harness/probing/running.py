@@ -91,7 +91,7 @@ def run(
         seconds=time.time() - started,
         machine=machine,
         positions=here.to_json(),
-        reps=effort.reps,
+        reps=max(map(len, collected.found.values()), default=0),
         complete=not collected.interrupted,
         yardstick={"before": before, "after": after},
         yardstick_shift=after / before - 1,

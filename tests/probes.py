@@ -60,7 +60,7 @@ def install(monkeypatch: Any) -> None:
 
 
 def point(position: str = "same_cpu", cpus: Sequence[int] = (0, 0), **changes: Any) -> Point:
-    known = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": False, "moves": False}
+    known = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": False}
     shape = Form(**{name: changes.pop(name, value) for name, value in known.items()})
     fields = {
         "probe": "pingpong",

@@ -76,10 +76,8 @@ def test_several_pairs_on_a_cpu_may_interrupt_each_other():
     assert flags(probes.point(pairs=3), voluntary=1000, involuntary=800) == []
 
 
-def test_ends_that_are_not_bound_or_move_by_trade_may_move():
-    moved = {"cpu_last": 1, "migrations": 3}
-    assert flags(probes.point("free", (0, 1), bound=False), **moved) == []
-    assert flags(probes.point("alone", (0,), ends=1, moves=True, unit_of_work="walk"), **moved) == []
+def test_ends_that_are_not_bound_may_move():
+    assert flags(probes.point("free", (0, 1), bound=False), cpu_last=1, migrations=3) == []
 
 
 def test_launches_within_three_per_cent_are_stable():
@@ -173,6 +171,7 @@ def test_switches_are_counted_by_end_and_unit():
     assert samples.read(
         probes.launch(replace(both, pairs=1), [1.0], involuntary=500)
     ).switches == pytest.approx(1.5)
+    assert samples.read(probes.launch(both, [1.0], involuntary=500)).sleeps == pytest.approx(1)
     alike = probes.point(alike=True, ends=2)
     assert samples.read(probes.launch(alike, [1.0], voluntary=30)).switches == pytest.approx(0.03)
 

@@ -114,7 +114,7 @@ def _ends(found: Sequence[Found]) -> list[Mapping[str, Any]]:
 
 def _off_cpu(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
     """Ends that were somewhere else when their measured part began or ended."""
-    if not point.bound or point.form.moves:
+    if not point.bound:
         return None
     places = [({end["cpu_first"], end["cpu_last"]}, _cpu(point, end)) for end in _ends(found)]
     return sum(seen != {cpu} for seen, cpu in places)
@@ -125,7 +125,7 @@ def _cpu(point: Point, end: Mapping[str, Any]) -> int:
 
 
 def _migrated(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
-    if not point.bound or point.form.moves:
+    if not point.bound:
         return None
     return float(sum(end["migrations"] for end in _ends(found)))
 

@@ -55,13 +55,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a probe is with its settings, as pyx.registry.probe_form gives it; `moves`: changing CPUs is its work."""
+    """What a probe is with its settings, as pyx.registry.probe_form gives it."""
 
     unit_of_work: str
     ends: int
     alike: bool
     spins: bool
-    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,15 @@ def run(
     """
     _check(request)
     here = here or topology.read()
-    plan = make(request, here)
+    plan = _with_companions(make(request, here), request)
     effort = launching.Effort.of(len(plan.points), request.quick, request.reps, request.iterations)
     started, before = time.time(), _yardstick()
     machine = provenance.collect(arguments)
     collected = launching.carry_out(plan.points, effort, progress or Silent(), launch)
     after = _yardstick()
     rows, refused, samples = results.rows(plan, collected)
+    splitting = _made("harness.probing.splitting")
+    rows = splitting.parts(rows) if splitting else rows
     if not rows and not collected.failed and not collected.interrupted:
         why = f"{refused[0]['probe']}: {refused[0]['why']}"
         raise HarnessError(f"nothing to measure: {why}", usage=True)
@@ -97,6 +99,14 @@ def run(
         yardstick_shift=after / before - 1,
     )
     return Outcome(document, samples, _failures(plan, collected), collected.interrupted)
+
+
+def _with_companions(plan: Plan, request: Request) -> Plan:
+    """With the points that splitting a round trip takes, measured in the same rounds; a quick run of all has no time."""
+    splitting = _made("harness.probing.splitting")
+    if not splitting or (request.quick and not request.probes):
+        return plan
+    return replace(plan, points=(*plan.points, *splitting.needs(plan.points)))
 
 
 def _check(request: Request) -> None:

@@ -30,8 +30,8 @@ class Reading:
         The most units between two readings of the clock.
     elapsed : float
         ns from the first end's first measured unit to the last end's last.
-    switches : float
-        Of an end, for each unit that it takes part in.
+    switches, sleeps : float
+        Of an end, for each unit that it takes part in: all, and the voluntary ones.
     notes : mapping of str to float
         The probe's own figures, each the mean over the ends that have it.
     """
@@ -41,6 +41,7 @@ class Reading:
     batch: int
     elapsed: float
     switches: float
+    sleeps: float
     notes: Mapping[str, float]
 
     @property
@@ -60,13 +61,14 @@ def read(raw: Mapping[str, Any]) -> Reading | None:
     units = sum(end["units"] for end in workers)
     # An end that answers takes part in as many units as the one that it answers.
     shares = units * len(ends) / len(workers)
-    switches: float = sum(end["voluntary"] + end["involuntary"] for end in ends)
+    sleeps, interrupted = (sum(end[name] for end in ends) for name in ("voluntary", "involuntary"))
     return Reading(
         np.maximum(samples, 0.0),
         float(np.mean(overheads)),
         max(end["batch"] for end in workers),
         float(raw["finished"] - min(end["began"] for end in workers)),
-        switches / shares,
+        (sleeps + interrupted) / shares,
+        sleeps / shares,
         _notes(ends),
     )
 

@@ -50,7 +50,8 @@ def row(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> di
     median_ns is the median of the launches' medians, low_ns and high_ns its 95 % interval (null from one launch);
     percentiles and p99_ns are those of all launches' samples together, of the means of `batch` units where that is over 1;
     elapsed_ns the median time in which all pairs did their measured units; switches and sleeps (voluntary ones) those of one
-    end for each unit that it took part in; notes the probe's own figures, in the mean over its ends and the median over launches.
+    end for each unit that it took part in; notes the probe's own figures, in
+    the mean over its ends and the median over launches.
     """
     samples = np.concatenate([reading.samples for reading in readings])
     medians = [reading.median for reading in readings]

@@ -16,7 +16,7 @@ from pyx.probing import ProbeError
 
 Launch = Callable[..., Mapping[str, Any]]
 
-REPS, QUICK_REPS, FEWEST_REPS = 5, 3, 2
+REPS, QUICK_REPS, FEWEST_REPS = 6, 3, 2
 SECONDS, QUICK_SECONDS = (
     50.0,
     7.5,

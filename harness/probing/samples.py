@@ -94,15 +94,27 @@ def spread(medians: Sequence[float]) -> float:
 def interval(medians: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
     """The interval of the median over launches; None from fewer than two.
 
-    Student's, about the mean of the launches' logarithms: launches are few (order statistics of five reach no further
-    than 94 %), differ by factors rather than by amounts, and are each the median of many samples, which leaves no heavy
-    tails. It is widened to hold the median itself where a single launch lies far from the others.
+    From six launches on it is the exact one of the sign test (Conover, Practical Nonparametric Statistics, section 3.2):
+    between order statistics, whatever the distribution is, so that one launch that lies far off does no harm beyond itself.
+    Five would give 94 % at most. Fewer have Student's, about the mean of their logarithms, since they differ by factors and
+    are each the median of many samples, which leaves no heavy tails; it is widened to hold the median itself.
     """
-    middle = median(medians)
-    if len(medians) < 2 or min(medians) <= 0:
+    middle, count = median(medians), len(medians)
+    if count < 2 or min(medians) <= 0:
         return None
+    ordered, outside = sorted(medians), _outside(count, (1 - level) / 2)
+    if outside:
+        return ordered[outside - 1], ordered[-outside]
     logs = [math.log(value) for value in medians]
     mean = math.fsum(logs) / len(logs)
     variance = math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1)
     half = min(t_quantile(len(logs) - 1, level) * math.sqrt(variance / len(logs)), 100.0)
     return min(math.exp(mean - half), middle), max(math.exp(mean + half), middle)
+
+
+def _outside(count: int, most: float) -> int:
+    """The largest k such that fewer than k of `count` lie below their median with a probability of at most `most`."""
+    below, k = 0.0, 0
+    while (below := below + math.comb(count, k) * 0.5**count) <= most:
+        k += 1
+    return k

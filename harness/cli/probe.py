@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--iterations", type=int, metavar="N", help="Units of work of each launch, instead of a time.")
 @click.option(
-    "--reps", type=int, metavar="N", help="Launches of each point (default: 5; fewer of very many)."
+    "--reps", type=int, metavar="N", help="Launches of each point (default: 6; fewer of very many)."
 )
 @click.option("--quick", is_flag=True, help="In 10 s; where no probe is named, default variants only.")
 @click.option(

@@ -193,7 +193,9 @@ def _batched(point: Point, found: Sequence[Found], readings: Sequence[Reading]) 
 
 
 def _capped(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
-    return float(point.size - min(one.raw["size"] for one in found))
+    """Bytes that are missing; none of a probe that has no messages."""
+    size = float(min(one.raw["size"] for one in found))
+    return point.size - size if size else None
 
 
 _VALUES: Mapping[str, Value] = {

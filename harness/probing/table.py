@@ -33,7 +33,7 @@ def _results(results: Sequence[Row]) -> Iterator[str]:
     if not results:
         return
     extra = ["cores"] if any(row["position"] == FREE for row in results) else []
-    extra += ["size"] if len({row["size"] for row in results}) > 1 else []
+    extra += ["size"] if len({row["size"] for row in results} - {0}) > 1 else []
     options = list(dict.fromkeys(name for row in results for name in row["options"]))
     heads = (
         "probe",

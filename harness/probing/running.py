@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness import provenance
 from harness.errors import HarnessError
@@ -153,7 +154,7 @@ def write(outcome: Outcome, path: Path, report: bool) -> list[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         samples = path.with_suffix(".npz")
-        np.savez_compressed(samples, **outcome.samples)  # type: ignore[arg-type]
+        np.savez_compressed(samples, **{name: _packed(values) for name, values in outcome.samples.items()})  # type: ignore[arg-type]
         outcome.document["samples_file"] = samples.name
         path.write_text(json.dumps(outcome.document, indent=1, allow_nan=False) + "\n")
     except OSError as error:
@@ -172,3 +173,8 @@ def write(outcome: Outcome, path: Path, report: bool) -> list[str]:
 
 def _made(module: str) -> Any:
     return importlib.import_module(module) if importlib.util.find_spec(module) else None
+
+
+def _packed(values: NDArray[np.float64]) -> NDArray[np.generic]:
+    """As many digits as a launch writes, and a few more."""
+    return values.astype(np.float32) if values.dtype == np.float64 else values

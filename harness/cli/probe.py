@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def command(
     path = running.path_for(out, given["probes"])
     with Reporting() as progress:
         outcome = running.run(Request(**given), progress, click.get_current_context().obj)
-    missing = running.write(outcome, path, report=not no_report)
+    missing = running.write(outcome, path, report=not (no_report or outcome.interrupted))
     if as_json and not outcome.interrupted:
         print_json(outcome.document)
     elif not as_json:
@@ -106,13 +107,18 @@ def _cross_check(reps: int | None, as_json: bool) -> int:
     if as_json:
         print_json(rows)
         return OK
-    heads = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_cell(row.get(name)) for name in heads] for row in rows]
-    print("\n".join(table.lines(cells, heads, words=1)))
+    heads = ("peer", "probe", "ours", "theirs", "ours/theirs", "95 %", "agrees", "")
+    print("\n".join(table.lines([_compared(row) for row in rows], heads, words=2)))
     return OK
 
 
-def _cell(value: object) -> str:
-    from models.wording import figure
+def _compared(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A peer's line; dashes where there are no figures."""
+    from models.wording import figure, interval, seconds
 
-    return figure(value, 4) if isinstance(value, float) else "–" if value is None else str(value)
+    times = (seconds(row[name] * 1e-9) if row[name] is not None else "–" for name in ("ours_ns", "peer_ns"))
+    known = row["ratio"] is not None
+    between = interval(row["ratio_low"], row["ratio_high"]) if known and row["ratio_low"] is not None else "–"
+    agrees = {True: "yes", False: "no", None: "–"}[row["agrees"]]
+    ratio = figure(row["ratio"]) if known else "–"
+    return (row["peer"], row["probe"], *times, ratio, between, agrees, row["note"] or "")

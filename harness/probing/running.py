@@ -107,7 +107,9 @@ def _with_companions(plan: Plan, request: Request) -> Plan:
     splitting = _made("harness.probing.splitting")
     if not splitting or (request.quick and not request.probes):
         return plan
-    return replace(plan, points=(*plan.points, *splitting.needs(plan.points)))
+    points = (*plan.points, *splitting.needs(plan.points))
+    order = list(dict.fromkeys(point.probe for point in points))
+    return replace(plan, points=tuple(sorted(points, key=lambda point: order.index(point.probe))))
 
 
 def _check(request: Request) -> None:

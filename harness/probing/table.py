@@ -22,6 +22,7 @@ def text(document: Mapping[str, Any]) -> str:
     """The whole result of a run."""
     parts = [
         list(_results(document["results"])),
+        list(_parts(document["results"])),
         list(_missing(document)),
         [_filled(f"{name}: {says}") for name, says in document["legend"].items()],
         list(_method(document)),
@@ -75,6 +76,38 @@ def _between(row: Row) -> str:
         return f"[{seconds(low)}, {seconds(high)}]"
     figures, unit = change(low, high).rsplit(" ", 1)
     return f"[{figures.replace(' → ', ', ')}] {unit}"
+
+
+def _parts(results: Sequence[Row]) -> Iterator[str]:
+    """Where the time of the round trips goes, as far as it can be told."""
+    split = [row for row in results if row["parts"]]
+    names = list(dict.fromkeys(part["part"] for row in split for part in row["parts"]))
+    rows = []
+    for row in split:
+        known = {part["part"]: part for part in row["parts"]}
+        cells = (_part(known[name]) if name in known else "–" for name in names)
+        rows.append(
+            (
+                row["probe"],
+                row["variant"],
+                row["kind"],
+                row["position"],
+                str(row["size"]),
+                _struck(row),
+                *cells,
+            )
+        )
+    if rows:
+        yield from lines(rows, ("round trip", "variant", "kind", "position", "size", "median", *names))
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    """A part and half of its interval."""
+    value = part["ns"] * 1e-9
+    if part["low_ns"] is None:
+        return seconds(value)
+    half = (part["high_ns"] - part["low_ns"]) / 2 * 1e-9
+    return change(value, half).replace(" → ", " ± ") if max(abs(value), half) >= 5e-10 else "0"
 
 
 def _missing(document: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from harness import registries
 from harness.cli import main
-from pyx import registry
+from pyx import probing, registry
 
 ROOT = Path(__file__).parent.parent
 SHORT = ["--reps", "2", "--iterations", "200", "--no-report"]
@@ -80,6 +80,23 @@ def test_what_is_wrong_is_one_line_and_status_2(capsys, words, said):
     shown = capsys.readouterr()
     assert shown.out == "" and said in shown.err and shown.err.count("\n") == 1
     assert not Path("results").exists()
+
+
+def test_a_failure_is_named_and_the_rest_is_kept(capsys, monkeypatch):
+    real = probing.launch
+
+    def launch(probe, *words, **more):
+        if probe == "pipe":
+            raise probing.ProbeError("probe pipe: end 1 of pair 0 was killed by signal 9")
+        return real(probe, *words, **more)
+
+    monkeypatch.setattr(probing, "launch", launch)
+    assert main(["probe", "pipe", "syscall", "--kind", "thread", "--json", *SHORT]) == 1
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
+    assert {row["probe"] for row in document["results"]} == {"syscall"}
+    assert {row["why"] for row in document["refused"]} == {"failed: end 1 of pair 0 was killed by signal 9"}
+    assert "error: pipe pingpong thread same_cpu: end 1 of pair 0 was killed by signal 9" in shown.err
 
 
 def running(*words):

@@ -20,7 +20,7 @@ def times(scale=5000.0, count=500, sigma=0.05):
 
 def judged(point, *raws, **beside):
     found = [Found(raw, **{**CALM, **beside}) for raw in raws]
-    return judging.flags(point, found, [samples.read(raw) for raw in raws])
+    return judging.names(judging.judge(point, found, [samples.read(raw) for raw in raws]))
 
 
 def flags(point=None, values=None, launches=3, beside=(), **end):
@@ -184,3 +184,20 @@ def test_switches_are_counted_by_end_and_unit():
 
 def test_a_launch_without_a_sample_is_no_reading():
     assert samples.read(probes.launch(probes.point(), [])) is None
+
+
+def test_fairness_between_ends_that_work():
+    alike = probes.point(alike=True, ends=2)
+    assert samples.read(probes.launch(alike, [1.0])).notes["fairness"] == pytest.approx(1)
+    raw = probes.launch(alike, [1.0])
+    raw["ends"][1]["measured"] = 0
+    assert samples.read(raw).notes["fairness"] == pytest.approx(0.5)
+    assert "fairness" not in samples.read(probes.launch(probes.point(), [1.0])).notes
+
+
+def test_the_value_that_gave_a_flag_is_kept():
+    point, values = probes.point(), times()
+    raws = [probes.launch(point, values * factor) for factor in (0.9, 1.0, 1.1)]
+    found = [Found(raw, **CALM) for raw in raws]
+    given = judging.judge(point, found, [samples.read(raw) for raw in raws])
+    assert given == {"unstable": pytest.approx(0.2, rel=0.02)}

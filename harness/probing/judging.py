@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,20 +91,21 @@ TABLE: Mapping[str, Rule] = {
 Value = Callable[[Point, Sequence[Found], Sequence[Reading]], float | None]
 
 
-def flags(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> list[str]:
-    """Names of the flags that a point gets, `rejected` first where one of them rejects it."""
-    given = []
-    for name, value_of in _VALUES.items():
-        value = value_of(point, found, readings)
-        if value is not None and TABLE[name].broken(value):
-            given.append(name)
-    return [REJECTED, *given] if any(TABLE[name].rejects for name in given) else given
+def judge(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> dict[str, float]:
+    """The flags that a point gets, each with the value that gave it."""
+    values = {name: value_of(point, found, readings) for name, value_of in _VALUES.items()}
+    return {name: value for name, value in values.items() if value is not None and TABLE[name].broken(value)}
 
 
-def legend(names: Sequence[str]) -> dict[str, str]:
+def names(given: Mapping[str, float]) -> list[str]:
+    """Flags as a row has them: `rejected` first where one of them rejects it."""
+    return [REJECTED, *given] if any(TABLE[name].rejects for name in given) else list(given)
+
+
+def legend(given: Collection[str]) -> dict[str, str]:
     """What flags mean, by name, in the table's order."""
     return {
-        name: "; ".join(filter(None, (rule.says, rule.todo))) for name, rule in TABLE.items() if name in names
+        name: "; ".join(filter(None, (rule.says, rule.todo))) for name, rule in TABLE.items() if name in given
     }
 
 

@@ -56,6 +56,7 @@ def row(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> di
     samples = np.concatenate([reading.samples for reading in readings])
     medians = [reading.median for reading in readings]
     low, high = interval(medians) or (None, None)
+    given = judging.judge(point, found, readings)
     percentiles = dict(zip(PERCENTILES, np.percentile(samples, PERCENTILES).tolist(), strict=True))
     names = dict.fromkeys(name for reading in readings for name in reading.notes)
     return {
@@ -73,7 +74,8 @@ def row(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> di
         "p99_ns": percentiles[99],
         "overhead_ns": median(reading.overhead for reading in readings),
         "samples": len(samples),
-        "flags": judging.flags(point, found, readings),
+        "flags": judging.names(given),
+        "flag_values": given,
         "options": dict(point.options),
         "launches": medians,
         "percentiles": {f"p{name}": value for name, value in percentiles.items()},
@@ -97,6 +99,6 @@ def document(
         **about,
         "results": list(results),
         "refused": list(refused),
-        "legend": judging.legend(sorted(given)),
+        "legend": judging.legend(given),
         "samples_file": None,
     }

@@ -51,7 +51,7 @@ def run(
     request: Request,
     progress: Progress | None = None,
     arguments: Sequence[str] | None = None,
-    launch: launching.Launch = probing.launch,
+    launch: launching.Launch | None = None,
     here: topology.Topology | None = None,
 ) -> Outcome:
     """Measures what a request asks for.
@@ -62,8 +62,8 @@ def run(
     progress : Progress, optional
     arguments : sequence of str, optional
         Of the command `python -m harness`, for the document.
-    launch : callable
-        As pyx.probing.launch.
+    launch : callable, optional
+        Instead of pyx.probing.launch.
     here : Topology, optional
         This machine's by default.
 
@@ -78,7 +78,7 @@ def run(
     effort = launching.Effort.of(len(plan.points), request.quick, request.reps, request.iterations)
     started, before = time.time(), _yardstick()
     machine = provenance.collect(arguments)
-    collected = launching.carry_out(plan.points, effort, progress or Silent(), launch)
+    collected = launching.carry_out(plan.points, effort, progress or Silent(), launch or probing.launch)
     after = _yardstick()
     rows, refused, samples = results.rows(plan, collected)
     splitting = _made("harness.probing.splitting")

@@ -33,7 +33,7 @@ class Reading:
     switches, sleeps : float
         Of an end, for each unit that it takes part in: all, and the voluntary ones.
     notes : mapping of str to float
-        The probe's own figures, each the mean over the ends that have it.
+        The probe's own figures, each the mean over the ends that have it; and `fairness` between ends that work.
     """
 
     samples: NDArray[np.float64]
@@ -69,7 +69,7 @@ def read(raw: Mapping[str, Any]) -> Reading | None:
         float(raw["finished"] - min(end["began"] for end in workers)),
         (sleeps + interrupted) / shares,
         sleeps / shares,
-        _notes(ends),
+        _notes(ends) | _fairness(workers),
     )
 
 
@@ -83,6 +83,13 @@ def _notes(ends: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {
         name: float(np.mean([end["notes"][name] for end in ends if name in end["notes"]])) for name in names
     }
+
+
+def _fairness(workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Of ends that work side by side: 1 where all did as much, 1/n where one of n did all (Jain, Chiu and Hawe, 1984)."""
+    done = [end["measured"] for end in workers]
+    squares = sum(units * units for units in done)
+    return {"fairness": sum(done) ** 2 / (len(done) * squares)} if len(done) > 1 and squares else {}
 
 
 def spread(medians: Sequence[float]) -> float:

@@ -93,6 +93,12 @@ def test_two_kinds_of_samples_are_told_from_one():
     assert flags(values=mixed) == ["two_humped"]
 
 
+def test_launches_that_differ_are_not_two_humps():
+    point, values = probes.point(), times()
+    raws = [probes.launch(point, values * factor) for factor in (1, 1, 1, 1, 1, 2)]
+    assert judged(point, *raws) == ["unstable"]
+
+
 def test_every_flag_has_a_value_and_a_meaning():
     assert set(judging.TABLE) == set(judging._VALUES)
     legend = judging.legend(["lost", judging.REJECTED])

@@ -163,7 +163,11 @@ def _unstable(point: Point, found: Sequence[Found], readings: Sequence[Reading])
 
 
 def _two_humped(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
-    return humps.ratio(np.concatenate([reading.samples for reading in readings]))
+    """Within launches: how these differ from each other is another matter."""
+    known = [reading for reading in readings if reading.median > 0]
+    if not known:
+        return None
+    return humps.ratio(np.concatenate([reading.samples / reading.median for reading in known]))
 
 
 def _time(point: Point, found: Sequence[Found]) -> float:

@@ -4,7 +4,8 @@ import probes
 import pytest
 
 from harness.errors import HarnessError
-from harness.probing.points import Request, make
+from harness.probing.points import make
+from harness.probing.wanted import Request
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,11 @@ def test_native_settings_hold_the_variant():
     [
         (("pingpang",), {}, "pingpang: no such probe; did you mean pingpong?"),
         ((), {"variant": "call"}, "--variant call: not known; did you mean calls?"),
+        (
+            ("pingpong", "crowd"),
+            {"variant": "calls"},
+            "--variant calls: not one of probe crowd: it comes in one form",
+        ),
         ((), {"kind": "fiber"}, "--kind fiber: not known; there are: process, thread"),
         ((), {"position": ""}, "--position : not known"),
         ((), {"settings": ("end=2",)}, "--set end: no such knob of these probes; did you mean ends?"),

@@ -11,7 +11,8 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.probing import launching, results, running, table
-from harness.probing.points import Plan, Request
+from harness.probing.points import Plan
+from harness.probing.wanted import Request
 from harness.progress import Silent
 from pyx.probing import ProbeError
 

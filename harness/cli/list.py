@@ -37,7 +37,7 @@ def command(kind: str | None, as_json: bool) -> int:
 
 def _text(kind: str, entries: list[dict[str, object]]) -> str:
     from harness import table
-    from harness.probing.points import PLURAL
+    from harness.probing.wanted import PLURAL
 
     rows = [kind]
     for entry in entries:

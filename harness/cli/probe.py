@@ -60,7 +60,7 @@ def command(
     if cross_check:
         return _cross_check(given["reps"], as_json)
     from harness.probing import running, table
-    from harness.probing.points import Request
+    from harness.probing.wanted import Request
     from harness.progress import Reporting
 
     path = running.path_for(out, given["probes"])

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from harness import provenance
 from harness.errors import HarnessError
 from harness.probing import launching, results, topology
-from harness.probing.points import Plan, Request, make
+from harness.probing.points import Plan, make
+from harness.probing.wanted import Request
 from harness.progress import Progress, Silent
 from harness.sweeping import RESULTS
 from pyx import bench, probing

@@ -56,7 +56,7 @@ POINTS = tuple(probes.point(probe=name) for name in ("a", "b", "c", "d"))
 
 def carry_out(machine, points=POINTS, effort=None):
     effort = effort or launching.Effort.of(len(points), quick=False)
-    return launching.carry_out(points, effort, Silent(), machine.launch, 1, machine.clock)
+    return launching.carry_out(points, effort, Silent(), machine.launch, seed=1, clock=machine.clock)
 
 
 def test_each_round_visits_every_point_once_in_an_order_of_its_own(machine):
@@ -168,6 +168,9 @@ def test_when_the_machine_refuses_everything_that_is_said(machine):
     with pytest.raises(HarnessError, match="nothing to measure: crowd: raise the limit") as caught:
         run(machine, "crowd")
     assert caught.value.usage
+    assert (
+        len([name for name, *_ in machine.asked if name == "crowd"]) == 4
+    )  # both kinds at both positions, once each
 
 
 @pytest.mark.parametrize("request_", [{"reps": 0}, {"reps": 1001}, {"iterations": 0}])

@@ -6,7 +6,7 @@ import os
 import random
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,13 +105,15 @@ def carry_out(
     effort: Effort,
     progress: Progress,
     launch: Launch,
+    asked: Set[int] = frozenset(),
     seed: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Collected:
     """Launches every point `effort.reps` times, as far as time allows; each round visits all in an order of its own.
 
     What a launch measures is as long as leaves time for all that are still to come, so that slow ones shorten those after
-    them. Ctrl-C ends it and keeps what is there.
+    them. Ctrl-C ends it and keeps what is there; it ends early, too, when the machine has refused all points that were
+    `asked` for, by their places.
     """
     collected, order = Collected(), random.Random(seed)
     begun, cost = clock(), COST
@@ -123,6 +125,8 @@ def carry_out(
             visits = collected.open(points)
             order.shuffle(visits)
             left = effort.seconds - (clock() - begun)
+            if asked and asked <= collected.refused.keys():
+                break
             if round_ >= effort.fewest and left < len(visits) * (cost + LEAST * WARMING):
                 break
             budget = _budget(left / (effort.reps - round_), len(visits), cost)

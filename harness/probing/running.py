@@ -75,18 +75,23 @@ def run(
     """
     _check(request)
     here = here or topology.read()
-    plan = _with_companions(make(request, here), request)
+    wanted = make(request, here)
+    plan = _with_companions(wanted, request)
+    asked = {place for place, point in enumerate(plan.points) if point in wanted.points}
     effort = launching.Effort.of(len(plan.points), request.quick, request.reps, request.iterations)
     started, before = time.time(), _yardstick()
     machine = provenance.collect(arguments)
-    collected = launching.carry_out(plan.points, effort, progress or Silent(), launch or probing.launch)
+    collected = launching.carry_out(
+        plan.points, effort, progress or Silent(), launch or probing.launch, asked
+    )
     after = _yardstick()
+    if asked <= collected.refused.keys():
+        first = min(asked)
+        why = f"{plan.points[first].probe}: {collected.refused[first]}"
+        raise HarnessError(f"nothing to measure: {why}", usage=True)
     rows, refused, samples = results.rows(plan, collected)
     splitting = _made("harness.probing.splitting")
     rows = splitting.parts(rows) if splitting else rows
-    if not rows and not collected.failed and not collected.interrupted:
-        why = f"{refused[0]['probe']}: {refused[0]['why']}"
-        raise HarnessError(f"nothing to measure: {why}", usage=True)
     document = results.document(
         rows,
         refused,

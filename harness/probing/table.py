@@ -125,7 +125,10 @@ def _missing(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _method(document: Mapping[str, Any]) -> Iterator[str]:
-    launches = f"median of {document['reps']} launches of each, in random order"
+    several = (
+        f"median of {document['reps']} launches of each" if document["reps"] > 1 else "one launch of each"
+    )
+    launches = f"{several}, in random order"
     yield f"{launches}; {seconds(document['seconds'])} in all; the clock's cost is subtracted"
     if abs(document["yardstick_shift"]) > SHIFT:
         yield f"the machine's speed shifted by {percent(document['yardstick_shift'])} meanwhile (arithmetic)"

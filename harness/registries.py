@@ -17,7 +17,10 @@ EXPERIMENTS = ("SWEEPS", "PROBES")  # what an experiment has at least one of
 
 
 def entries(kind: str) -> list[Entry]:
-    """The entries of a registry: name, summary and knobs {name, type, default, allowed, unit, of, help}."""
+    """The entries of a registry: name, summary and knobs {name, type, default, allowed, unit, of, help}.
+
+    Probes have `kinds`, what their ends may be, and `unit_of_work` too.
+    """
     return _LISTINGS[kind]()
 
 
@@ -44,7 +47,8 @@ def _probes() -> list[Entry]:
     for name, row in sorted(registry.probes().items()):
         drafts = [knobs.Knob(**fields) for fields in row["knobs"]]
         table = [{**_knob(knob), "default": knob.parse(knob.default)} for knob in drafts]
-        found.append({"name": name, "summary": row["summary"], "knobs": table})
+        forms = {"kinds": row["kinds"], "unit_of_work": row["unit_of_work"]}
+        found.append({"name": name, "summary": row["summary"], "knobs": table, **forms})
     return found
 
 

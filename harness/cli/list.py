@@ -37,10 +37,14 @@ def command(kind: str | None, as_json: bool) -> int:
 
 def _text(kind: str, entries: list[dict[str, object]]) -> str:
     from harness import table
+    from harness.probing.wanted import PLURAL
 
     rows = [kind]
     for entry in entries:
-        rows.append(f"  {entry['name']}: {entry['summary']}")
+        kinds = entry.get("kinds")
+        assert kinds is None or isinstance(kinds, list)
+        between = f" (between {' or '.join(PLURAL[kind] for kind in kinds)})" if kinds else ""
+        rows.append(f"  {entry['name']}: {entry['summary']}{between}")
         knobs = entry["knobs"]
         assert isinstance(knobs, list)
         shown = [(k["name"], str(k["default"]), k["allowed"], k["unit"], k["help"]) for k in knobs]

@@ -9,8 +9,8 @@ A peer is a module with
 - ``words(cpu)``: its arguments, so that it runs for some tenths of a second with all of it on that CPU,
 - ``read(text)``: ns of its unit, in the mean, from what it prints.
 
-Means are compared with means, as no peer tells its median. Others that run on the same CPU meanwhile would lengthen them at
-random; so the times of those that do the same, and never rest, are multiplied by the share of the CPU that each had.
+Ours are medians, which others that run on the same CPU meanwhile do not move; peers tell only means, which they do. So the
+time of a peer that does the same, and never rests, is multiplied by the share of the CPU that it had.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def cross_check(reps: int = REPS, launcher: Launch = launch, run: Run | None = N
     Returns
     -------
     list of dict
-        Of each peer: peer, probe, unit, command, runs, ours_ns, peer_ns (means over runs), ratio (ours to theirs, the
+        Of each peer: peer, probe, unit, command, runs, ours_ns, peer_ns (medians over runs), ratio (ours to theirs, the
         median of turns), ratio_low and ratio_high (its 95 % interval), agrees (true where all of the interval is within
         15 %, false where none of it is; null where noise leaves that open, or the work is not the same) and note (what
         differs, or why there are no figures).
@@ -88,13 +88,11 @@ def _row(name: str, peer: ModuleType, cpu: int, reps: int, launcher: Launch, run
 
 
 def _ours(peer: ModuleType, cpu: int, launcher: Launch) -> float:
-    """The mean of a unit, ns, as much of it as one of theirs is; what the clock and the loop cost is subtracted."""
+    """The median of a unit, ns, as much of it as one of theirs is; what the clock and the loop cost is subtracted."""
     raw = launcher(peer.PROBE, peer.OPTIONS, kind=peer.KIND, cpus=(cpu,), budget=BUDGET)
     end = raw["ends"][0]
     overhead = raw["clock_ns"] / max(end["batch"], 1) + raw["loop_ns"]
-    unit = peer.SHARE * (float(np.mean(end["samples"])) - overhead)
-    had = sum(one["busy_ns"] for one in raw["ends"]) / (raw["finished"] - raw["released"])
-    return float(unit * min(had, 1.0) if peer.SAME else unit)
+    return float(peer.SHARE * (np.median(end["samples"]) - overhead))
 
 
 def _theirs(peer: ModuleType, text: str, had: float) -> float:
@@ -111,8 +109,8 @@ def _compared(turns: list[tuple[float, float]], peer: ModuleType) -> Row:
     low, high = min(mean - half, middle), max(mean + half, middle)
     return {
         "runs": len(turns),
-        "ours_ns": float(np.mean(ours)),
-        "peer_ns": float(np.mean(theirs)),
+        "ours_ns": float(np.median(ours)),
+        "peer_ns": float(np.median(theirs)),
         "ratio": math.exp(middle),
         "ratio_low": math.exp(low),
         "ratio_high": math.exp(high),

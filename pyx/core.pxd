@@ -114,6 +114,8 @@ cdef extern from "core/probe.h":
         int ends
         int alike
         int spins
+        int together
+        int sized
     struct probe_ops:
         const char *name
         const char *summary

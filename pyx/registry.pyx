@@ -73,14 +73,17 @@ cdef dict _form(const core.probe_ops *ops, options):
     cdef core.probe_form form = ops.form
     if ops.shape != NULL:
         ops.shape(settings.config, 8, &form)
-    return {"unit_of_work": form.unit.decode(), "ends": form.ends, "alike": bool(form.alike), "spins": bool(form.spins)}
+    return {
+        "unit_of_work": form.unit.decode(), "ends": form.ends, "alike": bool(form.alike), "spins": bool(form.spins),
+        "together": bool(form.together), "sized": bool(form.sized),
+    }
 
 
 def probe_form(str name, dict options):
-    """What a probe is with these settings: {unit_of_work, ends, alike, spins}.
+    """What a probe is with these settings: {unit_of_work, ends, alike, spins, together, sized}.
 
     `alike`: all ends work and are timed; else end 0 is, and the others answer it. `spins`: ends wait by polling, so that
-    each needs a CPU of its own.
+    each needs a CPU of its own. `together`: the ends of a pair must share one CPU. `sized`: messages have a size.
 
     Raises
     ------

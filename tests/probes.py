@@ -45,11 +45,13 @@ PROBES: dict[str, dict[str, Any]] = {
 
 
 def form(name: str, options: dict[str, str]) -> dict[str, Any]:
+    usual = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": name == "polling"}
+    usual |= {"together": name == "yielding", "sized": name == "pingpong"}
     if name == "crowd":
-        return {"unit_of_work": "turn", "ends": int(options.get("ends", 2)), "alike": True, "spins": False}
+        return usual | {"unit_of_work": "turn", "ends": int(options.get("ends", 2)), "alike": True}
     if options.get("variant") == "calls":
-        return {"unit_of_work": "calls", "ends": 1, "alike": False, "spins": False}
-    return {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": name == "polling"}
+        return usual | {"unit_of_work": "calls", "ends": 1}
+    return usual
 
 
 def install(monkeypatch: Any) -> None:
@@ -61,6 +63,7 @@ def install(monkeypatch: Any) -> None:
 
 def point(position: str = "same_cpu", cpus: Sequence[int] = (0, 0), **changes: Any) -> Point:
     known = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": False}
+    known |= {"together": False, "sized": True}
     shape = Form(**{name: changes.pop(name, value) for name, value in known.items()})
     fields = {
         "probe": "pingpong",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shlex
 import sys
 from collections.abc import Mapping
@@ -92,8 +91,9 @@ def _status(outcome: Outcome, missing: list[str], path: Path) -> int:
 def _ask() -> int:
     """Asks for the words, shows the command that they make, and runs it."""
     from harness.cli import _main
+    from harness.probing import asking
 
-    words = ["probe", *importlib.import_module("harness.probing.asking").ask()]
+    words = ["probe", *asking.ask()]
     print(f"python -m harness {shlex.join(words)}")
     return _main.main(words)
 
@@ -101,9 +101,9 @@ def _ask() -> int:
 def _cross_check(reps: int | None, as_json: bool) -> int:
     """Ours beside what other tools say of the same thing."""
     from harness import table
+    from harness.probing import peers
 
-    peers = importlib.import_module("harness.probing.peers")
-    rows = peers.cross_check(**({"reps": reps} if reps else {}))
+    rows = peers.cross_check(reps or peers.REPS)
     if as_json:
         print_json(rows)
         return OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -70,12 +69,13 @@ def command(name: str, out: Path | None, resume: bool, quick: bool, no_predict: 
 
 def _probe(wanted: Mapping[str, Any], path: Path, resume: bool, show: bool) -> tuple[int, Mapping[str, Any]]:
     """One run of probes, or what is kept of it; gives the exit code and the document."""
-    running = importlib.import_module("harness.probing.running")
-    if resume and path.exists() and (kept := json.loads(path.read_text()))["complete"]:
-        return OK, kept
-    request = importlib.import_module("harness.probing.points").Request(**wanted)
+    from harness.probing import running, table
+    from harness.probing.wanted import Request
     from harness.progress import Reporting
 
+    if resume and path.exists() and (kept := json.loads(path.read_text()))["complete"]:
+        return OK, kept
+    request = Request(**wanted)
     with Reporting() as progress:
         outcome = running.run(request, progress, click.get_current_context().obj)
     for line in (*running.write(outcome, path, report=True), *(f"error: {said}" for said in outcome.failed)):
@@ -84,6 +84,6 @@ def _probe(wanted: Mapping[str, Any], path: Path, resume: bool, show: bool) -> t
         print(f"interrupted: what was finished is in {path}", file=sys.stderr)
         return INTERRUPTED, outcome.document
     if show:
-        print(importlib.import_module("harness.probing.table").text(outcome.document))
+        print(table.text(outcome.document))
         print(f"document: {path}")
     return FAILED if outcome.failed else OK, outcome.document

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.probing.launching import REPS
+from harness.probing.wanted import MOST_CPUS, MOST_ITERATIONS, MOST_PAIRS, MOST_REPS, PLURAL
 from models.knobs import offer
 
 ALL = "all"
@@ -21,9 +23,6 @@ POSITIONS = {
     ALL: "all that this machine has",
 }
 CORES, BOTH, FIT, NEW = "cores", "both", "as many as fit", "new in results/"
-USUAL = 5
-MOST_PAIRS, MOST_CORES, MOST_ITERATIONS, MOST_REPS = 512, 64, 10**12, 1000
-PLURAL = {"process": "processes", "thread": "threads"}
 
 Check = Callable[[str], str]
 
@@ -144,7 +143,7 @@ def _range(asking: Asking, what: str, most: int, usual: int, about: str) -> list
 
 def _place(asking: Asking) -> list[str]:
     """At fixed positions, or on a number of cores among which the scheduler places the ends."""
-    most = min(len(os.sched_getaffinity(0)), MOST_CORES)
+    most = min(len(os.sched_getaffinity(0)), MOST_CPUS)
     options = {**POSITIONS, CORES: "wherever the scheduler likes, among as many CPUs as is asked for next"}
     position = asking.choice("Which core position, or how many cores", options, ALL)
     if position == CORES:
@@ -162,8 +161,8 @@ def _effort(asking: Asking) -> list[str]:
     )
     words = [] if found == FIT else ["--iterations", found]
     about = "Launches of each point, in fresh processes; the interval is made of how far they differ."
-    reps = asking.number("How many repetitions", 1, MOST_REPS, USUAL, about)
-    return words if reps == USUAL else [*words, "--reps", str(reps)]
+    reps = asking.number("How many repetitions", 1, MOST_REPS, REPS, about)
+    return words if reps == REPS else [*words, "--reps", str(reps)]
 
 
 def _out(asking: Asking) -> list[str]:

@@ -20,7 +20,7 @@ REPS, QUICK_REPS, FEWEST_REPS = 6, 3, 2
 # For all launches. The rest of a minute, or of 10 s, is for judging, drawing and writing.
 SECONDS, QUICK_SECONDS = 42.0, 5.0
 LEAST, MOST = 0.006, 0.25  # s that one launch measures
-COST = 0.03  # s that a launch takes beside what it measures, until some are done
+COST = 0.02  # s that a launch takes beside what it measures, until some are done
 WARMING = 1.25  # time with the warm-up, over the measured part
 SAMPLES = 4000  # kept of a launch, over all ends
 FEWEST_SAMPLES = 50  # kept of an end

@@ -25,6 +25,8 @@ class Form:
     ends: int
     alike: bool
     spins: bool
+    together: bool
+    sized: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def _points(name: str, row: Mapping[str, Any], wanted: Wanted) -> Iterator[Point
         options = tuple(zip(swept, picked, strict=True))
         native = dict(options) | ({VARIANT: variant} if variant else {})
         form = Form(**registry.probe_form(name, native))
-        for size, pairs in product(wanted.sizes, wanted.pairs):
+        for size, pairs in product(wanted.sizes if form.sized else (0,), wanted.pairs):
             for position, cpus, bound in _places(form, wanted):
                 yield Point(name, variant, kind, position, pairs, size, options, form, cpus, bound)
 
@@ -141,6 +143,8 @@ def _why_not(point: Point, kinds: Sequence[str]) -> str | None:
     if point.kind not in kinds:
         return f"its ends must be {' or '.join(PLURAL[kind] for kind in kinds)}"
     ends = point.pairs * point.form.ends
+    if point.form.together and (point.position == FREE or len(set(point.cpus[: point.form.ends])) > 1):
+        return "its ends must share one CPU"
     if point.form.spins and ends > point.cores:
         cpus = "1 CPU" if point.cores == 1 else f"{point.cores} CPUs"
         return f"its ends poll, so that each needs a CPU of its own: {ends} ends, {cpus}"

@@ -82,6 +82,7 @@ def row(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> di
         "min_ns": float(samples.min()),
         "batch": max(reading.batch for reading in readings),
         "elapsed_ns": median(reading.elapsed for reading in readings),
+        "elapsed_launches": [reading.elapsed for reading in readings],
         "switches": median(reading.switches for reading in readings),
         "sleeps": median(reading.sleeps for reading in readings),
         "notes": {n: median(r.notes[n] for r in readings if n in r.notes) for n in names},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import time
 from collections.abc import Sequence
@@ -16,10 +14,11 @@ from numpy.typing import NDArray
 
 from harness import provenance
 from harness.errors import HarnessError
-from harness.probing import launching, results, topology
+from harness.probing import launching, picture, results, splitting, topology, writing
 from harness.probing.points import Plan, make
-from harness.probing.wanted import Request
+from harness.probing.wanted import MOST_ITERATIONS, MOST_REPS, Request
 from harness.progress import Progress, Silent
+from harness.showing import probe_page
 from harness.sweeping import RESULTS
 from pyx import bench, probing
 
@@ -90,10 +89,8 @@ def run(
         why = f"{plan.points[first].probe}: {collected.refused[first]}"
         raise HarnessError(f"nothing to measure: {why}", usage=True)
     rows, refused, samples = results.rows(plan, collected)
-    splitting = _made("harness.probing.splitting")
-    rows = splitting.parts(rows) if splitting else rows
     document = results.document(
-        rows,
+        splitting.parts(rows),
         refused,
         command=machine.pop("command"),
         started=started,
@@ -110,8 +107,7 @@ def run(
 
 def _with_companions(plan: Plan, request: Request) -> Plan:
     """With the points that splitting a round trip takes, measured in the same rounds; a quick run of all has no time."""
-    splitting = _made("harness.probing.splitting")
-    if not splitting or (request.quick and not request.probes):
+    if request.quick and not request.probes:
         return plan
     points = (*plan.points, *splitting.needs(plan.points))
     order = list(dict.fromkeys(point.probe for point in points))
@@ -119,7 +115,7 @@ def _with_companions(plan: Plan, request: Request) -> Plan:
 
 
 def _check(request: Request) -> None:
-    for name, most in (("reps", 1000), ("iterations", 10**12)):
+    for name, most in (("reps", MOST_REPS), ("iterations", MOST_ITERATIONS)):
         value = getattr(request, name)
         if value is not None and not 1 <= value <= most:
             raise HarnessError(f"--{name} {value}: outside 1:{most}", usage=True)
@@ -167,20 +163,13 @@ def write(outcome: Outcome, path: Path, report: bool) -> list[str]:
         path.write_text(json.dumps(outcome.document, indent=1, allow_nan=False) + "\n")
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
-    writing = _made("harness.probing.writing")
-    if writing:
-        writing.write_csv(outcome.document, path.with_suffix(".csv"))
-    page = _made("harness.showing.probe_page") if report else None
-    if not page:
+    writing.write_csv(outcome.document, path.with_suffix(".csv"))
+    if not report:
         return []
     html = path.with_suffix(".html")
-    page.write(outcome.document, outcome.samples, html)
-    missing = importlib.import_module("harness.probing.picture").write_png(html, path.with_suffix(".png"))
+    probe_page.write(outcome.document, outcome.samples, html)
+    missing = picture.write_png(html, path.with_suffix(".png"))
     return [missing] if missing else []
-
-
-def _made(module: str) -> Any:
-    return importlib.import_module(module) if importlib.util.find_spec(module) else None
 
 
 def _packed(values: NDArray[np.float64]) -> NDArray[np.generic]:

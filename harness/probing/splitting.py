@@ -92,9 +92,8 @@ def _companions(point: Any) -> Iterator[Any]:
         or point.position == FREE
     ):
         return
-    for size in sorted({ONE_SIZE, point.size}):
-        if size <= point.size:
-            yield _alone(point, size=size)
+    for size in sorted({min(ONE_SIZE, point.size), point.size}):
+        yield _alone(point, size=size)
     wakeup = _other(point, "wakeup", "pingpong")
     yield from (wakeup, _alone(wakeup))
     if point.position == SAME:
@@ -104,7 +103,7 @@ def _companions(point: Any) -> Iterator[Any]:
 
 def _other(point: Any, probe: str, variant: str) -> Any:
     form = type(point.form)(**registry.probe_form(probe, {"variant": variant}))
-    return replace(point, probe=probe, variant=variant, form=form, size=ONE_SIZE, options=())
+    return replace(point, probe=probe, variant=variant, form=form, size=0, options=())
 
 
 def _alone(point: Any, **changed: Any) -> Any:

@@ -16,7 +16,8 @@ from pyx import registry
 VARIANT = "variant"
 MOST_CPUS = 64  # that a launch is told to use
 PLURAL = {"process": "processes", "thread": "threads"}
-PAIRS = Knob("pairs", "int", 1, "1:512", "", "probe", "pairs of ends that run at once")
+MOST_PAIRS, MOST_REPS, MOST_ITERATIONS = 512, 1000, 10**12
+PAIRS = Knob("pairs", "int", 1, f"1:{MOST_PAIRS}", "", "probe", "pairs of ends that run at once")
 SIZE = Knob("size", "int", 8, "0:67108864", "bytes", "probe", "size of a message")
 
 

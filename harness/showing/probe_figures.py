@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.showing import figure_style
 from harness.showing.figure_style import GRID, INK, PALE
@@ -240,12 +241,12 @@ def _axis(made: Figure, values: Sequence[float]) -> None:
     made.update_xaxes(ticktext=[figure(value, 6) for value in values[::step]])
 
 
-def distribution(row: Row, samples: Sequence[float]) -> Figure:
+def distribution(row: Row, samples: NDArray[np.float64]) -> Figure:
     """How the samples of a result are spread, % of them by time on a logarithmic axis, with its median and launches.
 
     Parameters
     ----------
-    samples : sequence of float
+    samples : array
         ns for a unit.
     """
     from plotly.graph_objects import Figure

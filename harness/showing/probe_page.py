@@ -8,6 +8,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.showing import probe_figures, probe_heat
 from harness.showing.page_tables import facts, flat, folded, head, plain
 from harness.showing.placing import filled, joined, placed, save
@@ -32,7 +35,7 @@ from models.wording import figure, listed, percent, seconds
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-Samples = Mapping[str, Sequence[float]]
+Samples = Mapping[str, NDArray[np.float64]]
 
 WIDTH = 1200  # px of the picture
 TOP, BAND, CAPTION = 200, 110, 45  # px that the page's head, a figure's heading and a panel's take at most
@@ -68,7 +71,7 @@ def write(document: Mapping[str, Any], samples: Samples | None, path: str | os.P
     ----------
     document : mapping
         As `probe --json` prints it.
-    samples : mapping of str to sequence of float, optional
+    samples : mapping of str to array, optional
         ns for a unit, by the place of their result in the document's `results`, as a string.
     path : path
         Of the page. Opened as PATH#picture it shows the part that makes a picture, of the size in its head.

@@ -53,7 +53,7 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
         form->batch = (uint64_t)(QUEUES_A_BATCH * depth(config));
     }
     if (config_is(config, "variant", "calls"))
-        *form = (struct probe_form){.unit = "send and receive, twice", .ends = 1};
+        *form = (struct probe_form){.unit = "send and receive, twice", .ends = 1, .sized = 1};
 }
 
 /* ---- making queues ---- */
@@ -222,7 +222,7 @@ static const struct probe_ops mqueue_probe = {
     .summary = "a message through POSIX message queues",
     .knobs = knobs,
     .kinds = PROBE_PROCESSES | PROBE_THREADS,
-    .form = {.unit = "round trip", .ends = 2},
+    .form = {.unit = "round trip", .ends = 2, .sized = 1},
     .shape = shape,
     .check = check,
     .prepare = prepare,

@@ -25,7 +25,7 @@ static int alone(const struct config *config) {
 static void shape(const struct config *config, size_t size, struct probe_form *form) {
     (void)size;
     if (alone(config))
-        *form = (struct probe_form){.unit = "write and read, twice", .ends = 1};
+        *form = (struct probe_form){.unit = "write and read, twice", .ends = 1, .sized = 1};
 }
 
 static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
@@ -101,7 +101,7 @@ static const struct probe_ops pipe_probe = {
     .summary = "a message there and back through two pipes",
     .knobs = knobs,
     .kinds = PROBE_PROCESSES | PROBE_THREADS,
-    .form = {.unit = "round trip", .ends = 2},
+    .form = {.unit = "round trip", .ends = 2, .sized = 1},
     .shape = shape,
     .check = check,
     .prepare = prepare,

@@ -67,6 +67,7 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
         *form = (struct probe_form){
             .unit = "message",
             .ends = 2,
+            .sized = 1,
             .shared = sizeof(struct shared) + slots_of(config) * size,
             .batch = LEAST_BATCH + BUFFERS_A_BATCH * slots_of(config),
         };

@@ -30,7 +30,7 @@ static int alone(const struct config *config) {
 static void shape(const struct config *config, size_t size, struct probe_form *form) {
     (void)size;
     if (alone(config))
-        *form = (struct probe_form){.unit = "send and receive, twice", .ends = 1};
+        *form = (struct probe_form){.unit = "send and receive, twice", .ends = 1, .sized = 1};
     if (config_is(config, "variant", "veth"))
         form->unit = "round trip over veth, not a wire";
 }
@@ -174,7 +174,7 @@ static const struct probe_ops tcp_probe = {
     .summary = "a message there and back over a TCP connection",
     .knobs = knobs,
     .kinds = PROBE_PROCESSES | PROBE_THREADS,
-    .form = {.unit = "round trip", .ends = 2},
+    .form = {.unit = "round trip", .ends = 2, .sized = 1},
     .shape = shape,
     .check = check,
     .prepare = prepare,

@@ -46,7 +46,7 @@ PROBES: dict[str, dict[str, Any]] = {
 
 def form(name: str, options: dict[str, str]) -> dict[str, Any]:
     usual = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": name == "polling"}
-    usual |= {"together": name == "yielding", "sized": name == "pingpong"}
+    usual |= {"together": name == "yielding", "sized": name != "polling"}
     if name == "crowd":
         return usual | {"unit_of_work": "turn", "ends": int(options.get("ends", 2)), "alike": True}
     if options.get("variant") == "calls":

@@ -287,6 +287,7 @@ def test_an_experiment_runs_its_probes(
 ) -> None:
     """And goes on with what is kept."""
     from harness.cli import run as command
+    from harness.probing import running, table
 
     asked = []
 
@@ -300,12 +301,9 @@ def test_an_experiment_runs_its_probes(
         path.write_text(json.dumps(outcome.document))
         return []
 
-    modules_ = {
-        "harness.probing.running": SimpleNamespace(run=carry_out, write=write),
-        "harness.probing.points": SimpleNamespace(Request=SimpleNamespace),
-        "harness.probing.table": SimpleNamespace(text=lambda document: "a table"),
-    }
-    monkeypatch.setattr(command, "importlib", SimpleNamespace(import_module=modules_.__getitem__))
+    monkeypatch.setattr(running, "run", carry_out)
+    monkeypatch.setattr(running, "write", write)
+    monkeypatch.setattr(table, "text", lambda document: "a table")
     words = ["signal_pairs", "--quick", "--out", str(tmp_path)]
     for more in ([], ["--resume"]):
         assert command.command.main([*words, *more], standalone_mode=False) == 0

@@ -88,9 +88,10 @@ def test_one_end_is_alone_and_bound():
 def test_knobs_and_sizes_are_swept_where_a_probe_has_them():
     found = plan(settings=("ends=1,2:3",), size="8,64", kind="process", position="same_cpu")
     crowd = [(dict(point.options), point.size) for point in found.points if point.probe == "crowd"]
-    assert crowd == [({"ends": ends}, 0) for ends in "123"], "it sends nothing that has a size"
-    sizes = {point.size for point in found.points if point.probe == "pingpong"}
-    assert sizes == {8, 64}
+    assert crowd == [({"ends": ends}, size) for ends in "123" for size in (8, 64)]
+    assert {point.size for point in plan(probes.TWO, "polling", size="8,64").points} == {0}, (
+        "it sends nothing"
+    )
     assert all(not point.options for point in found.points if point.probe != "crowd")
 
 

@@ -81,12 +81,12 @@ def truth(size: int = 8, position: str = "same_cpu") -> dict[tuple[str, str, str
         ("pipe", "pingpong", position, size): COSTS["calls"] + COSTS["byte"] * size + way + COSTS["other"],
         ("pipe", "calls", "alone", 8): COSTS["calls"] + COSTS["byte"] * 8,
         ("pipe", "calls", "alone", size): COSTS["calls"] + COSTS["byte"] * size,
-        ("wakeup", "pingpong", position, 8): FUTEX + way,
-        ("wakeup", "calls", "alone", 8): FUTEX,
+        ("wakeup", "pingpong", position, 0): FUTEX + way,
+        ("wakeup", "calls", "alone", 0): FUTEX,
     }
     if same:
-        rows["switch", "yield", "same_cpu", 8] = 2 * YIELD + 2 * COSTS["switch"]
-        rows["switch", "calls", "alone", 8] = 2 * YIELD
+        rows["switch", "yield", "same_cpu", 0] = 2 * YIELD + 2 * COSTS["switch"]
+        rows["switch", "calls", "alone", 0] = 2 * YIELD
     return rows
 
 

@@ -68,6 +68,7 @@ struct meter {
     struct end_state *state;
     struct probe_end *me;
     int64_t clock_ns;
+    int64_t took; /* ns of the last batch by our clock, also where the probe has its own */
     int cpu;
 };
 
@@ -76,13 +77,13 @@ static int64_t batch(struct meter *meter, uint64_t count) {
     struct probing_record *record = &meter->state->record;
     int64_t start = clock_now();
     int64_t own = meter->plan->ops->work(meter->me, count);
-    int64_t took = clock_now() - start;
+    meter->took = clock_now() - start;
     int cpu = sched_getcpu();
     record->migrations += cpu != meter->cpu;
     meter->cpu = cpu;
     record->units += count;
     atomic_fetch_add_explicit(&meter->state->progress, 1, memory_order_relaxed);
-    return own ? own : took;
+    return own ? own : meter->took;
 }
 
 /* Units between two readings of the clock, for a unit of so many ns. */
@@ -95,22 +96,31 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Runs until the batch is sized and everybody is warm. */
-static int warm_up(struct meter *meter, double *unit) {
+/* ns of a unit, from what was known and one batch more. A batch that was interrupted counts as twice the
+ * known, or else the last one would decide: time runs out most often while the end does not run. */
+static double learn(double known, double each, int batches) {
+    if (batches < LEAST_WARM_BATCHES)
+        return batches && known < each ? known : each;
+    return known + ((each < 2 * known ? each : 2 * known) - known) / LEAST_WARM_BATCHES;
+}
+
+/* Runs until the batch is sized and everybody is warm. *lasts: how many ns a unit takes up, which is more
+ * than what is timed where the probe has a clock of its own. */
+static int warm_up(struct meter *meter, double *lasts) {
     struct probing_record *record = &meter->state->record;
     int64_t until = clock_now() + smaller(WARMUP_MOST, meter->plan->budget / 4);
     int said = 0;
+    double unit = 0;
     record->batch = 1;
-    *unit = 0;
     for (int i = 0;; i++) {
         uint64_t count = record->batch;
         int64_t took = batch(meter, count);
         if (took < 0)
             return (int)took;
-        double each = (double)took / (double)count;
-        *unit = i < LEAST_WARM_BATCHES ? each : *unit + (each - *unit) / LEAST_WARM_BATCHES;
+        unit = learn(unit, (double)took / (double)count, i);
+        *lasts = learn(*lasts, (double)meter->took / (double)count, i);
         if (took >= STEP_LEAST || count >= 1000000)
-            record->batch = batch_for(*unit, meter->clock_ns);
+            record->batch = batch_for(unit, meter->clock_ns);
         else
             record->batch = count * 2;
         if (!said && i >= LEAST_WARM_BATCHES && clock_now() >= until) {
@@ -122,22 +132,22 @@ static int warm_up(struct meter *meter, double *unit) {
     }
 }
 
-static uint64_t stride_for(const struct meter *meter, double unit) {
+static uint64_t stride_for(const struct meter *meter, double lasts) {
     const struct probing_plan *plan = meter->plan;
     double each = (double)meter->state->record.batch;
     double batches =
-        plan->iterations ? (double)plan->iterations / each : (double)plan->budget / (each * unit);
+        plan->iterations ? (double)plan->iterations / each : (double)plan->budget / (each * lasts);
     double wanted = batches * 1.2 / (double)plan->capacity;
     return wanted < 1 ? 1 : (uint64_t)wanted + 1;
 }
 
-static int measure(struct meter *meter, double unit) {
+static int measure(struct meter *meter, double lasts) {
     const struct probing_plan *plan = meter->plan;
     struct arena *arena = meter->arena;
     struct probing_record *record = &meter->state->record;
     uint64_t turn = 0, had = record->units;
     int enough = 0;
-    record->stride = stride_for(meter, unit);
+    record->stride = stride_for(meter, lasts);
     record->cpu_first = meter->cpu;
     record->began = clock_now();
     while (!enough || atomic_load(&arena->measured) < arena->workers) {
@@ -162,10 +172,10 @@ static int measure(struct meter *meter, double unit) {
 }
 
 static int work(struct meter *meter) {
-    double unit;
-    int rc = warm_up(meter, &unit);
+    double lasts = 0;
+    int rc = warm_up(meter, &lasts);
     if (!rc)
-        rc = measure(meter, unit);
+        rc = measure(meter, lasts);
     /* Also after a failure: the other end may wait for it. */
     atomic_store(meter->me->stop, 1);
     if (!rc && !meter->form->alike && meter->form->ends > 1) {
@@ -269,7 +279,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     int64_t none = 0;
     atomic_compare_exchange_strong(&arena->released, &none, clock_now());
     if (!atomic_load(&arena->failed)) {
-        struct meter meter = {plan, form, arena, state, &me, clock_cost(), sched_getcpu()};
+        struct meter meter = {plan, form, arena, state, &me, clock_cost(), 0, sched_getcpu()};
         rc = live(&meter);
         if (rc)
             complain(arena, pair, end, "failed", rc);

@@ -9,39 +9,53 @@ import hashlib
 import json
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness import idling, ladder, measuring
+from harness import measuring
+from harness.calibrating import idling, joint, ladder, probes
 from models.costs import Costs, Demand, demand_key
 from models.scenario import Scenario
-from pyx import bench
+from pyx import bench, probing
 from pyx.server import EXECUTABLE
 
 Progress = Callable[[str, float], None]
 
-PASSES = 4
 WINDOW, WARMUP = 0.15, 0.05
-PROBE_BUDGET = 0.4
+NULL_RUNS = 4
 DEMAND_BUDGET, DEMAND_REQUESTS = 1.0, 4000
 SHIFT, NULL_SHIFT = 0.05, 0.10
 NULL = ladder.Rung("select", 16)
-PATIENCE = 8.0  # s into the ladder up to which disturbed rungs are run again
+PATIENCE = 4.0  # s into the ladder up to which disturbed rungs are run again
 NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 150 ms)
-FORMAT = 1
+FORMAT = 2
 YARDSTICKS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: passes over ladder and probes, fewer when so many seconds have gone, never fewer than least."""
+
+    passes: int
+    seconds: float
+    least: int = 3
+
+
+QUICK, FULL = Effort(4, 14.0), Effort(20, 75.0)
 
 
 class CalibrationError(RuntimeError):
     """Costs that cannot be told apart, or a machine too noisy; the message is one line for the user."""
 
 
-def costs(progress: Progress | None = None, refresh: bool = False) -> Costs:
+def costs(progress: Progress | None = None, refresh: bool = False, effort: Effort = QUICK) -> Costs:
     """The costs of this machine: the cached ones, or freshly measured when there are none or its speed has shifted.
 
     Parameters
@@ -50,15 +64,25 @@ def costs(progress: Progress | None = None, refresh: bool = False) -> Costs:
         Called with what is being done and the share done.
     refresh : bool
         Measure anew in any case.
+    effort : Effort
+        How much to measure; cached costs that took less are not enough.
+
+    Raises
+    ------
+    CalibrationError
     """
     path = cache_path()
     if not refresh:
         cached = _read(path)
-        if cached is not None and disturbance(cached) <= NOISY and not shifted(cached):
+        if cached is not None and _suffices(cached, effort) and not shifted(cached):
             return cached
-    fresh = measure(progress)
+    fresh = measure(progress, effort)
     save(fresh)
     return fresh
+
+
+def _suffices(cached: Costs, effort: Effort) -> bool:
+    return disturbance(cached) <= NOISY and int(cached.provenance["asked"]) >= effort.passes
 
 
 def costs_for(
@@ -93,7 +117,7 @@ def shifted(known: Costs) -> bool:
 
 def null_throughput() -> float:
     """Replies per second of the zero-demand service on the ladder's null rung, the median of several short runs."""
-    return statistics.median(_reading(NULL, seed, False).throughput for seed in range(PASSES))
+    return statistics.median(_reading(NULL, seed, False).throughput for seed in range(NULL_RUNS))
 
 
 def disturbance(known: Costs) -> float:
@@ -111,8 +135,8 @@ def cache_path() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kneepoint"
     with open("/proc/cpuinfo") as file:
         model = next((line for line in file if line.startswith("model name")), "")
-    build = EXECUTABLE.stat() if EXECUTABLE.exists() else None
-    identity = [FORMAT, model, platform.release(), os.sched_getaffinity(0), build and build.st_size]
+    builds = [path.stat().st_size for path in (EXECUTABLE, probing.EXECUTABLE) if path.exists()]
+    identity = [FORMAT, model, platform.release(), os.sched_getaffinity(0), builds]
     return base / f"costs-{hashlib.sha256(repr(identity).encode()).hexdigest()[:12]}.json"
 
 
@@ -135,43 +159,78 @@ def _read(path: Path) -> Costs | None:
         return None
 
 
-def measure(progress: Progress | None = None) -> Costs:
-    """Measures everything but the services' demands; takes about fifteen seconds.
+def measure(progress: Progress | None = None, effort: Effort = QUICK) -> Costs:
+    """Measures everything but the services' demands: about 17 s, or about 80 s with the full effort.
 
     Raises
     ------
     CalibrationError
-        When the ladder does not identify the costs.
+        When the measurements do not identify the costs, or a probe fails.
     """
-    speed = yardstick()
-    started = time.time()
-    probes = _probe()
-    stayed = float(np.median(bench.probe("placement", {}, PROBE_BUDGET)))
-    plan = [(rung, i) for i in range(PASSES) for rung in ladder.RUNGS]
-    readings: dict[ladder.Rung, list[ladder.Reading]] = {rung: [] for rung in ladder.RUNGS}
-    for done, (rung, i) in enumerate(plan):
-        if progress and done % (len(plan) // 10) == 0:
-            progress("calibration ladder", done / len(plan))
-        patient = time.time() - started < PATIENCE
-        readings[rung].append(_reading(rung, i, patient))
+    speed, started = yardstick(), time.time()
     try:
-        table, quality = ladder.solve(readings, probes)
-    except ladder.Singular as error:
-        raise CalibrationError(
-            f"the ladder does not identify the costs ({error}); run calibrate again"
-        ) from error
+        readings, rows, stays = _climb(progress, effort)
+        found = joint.fit([*probes.steady(rows), *ladder.equations(readings)])
+        table = {**found.table, **ladder.derived(readings, found)}
+    except joint.Singular as error:
+        raise CalibrationError(f"the costs are not identified ({error}); run calibrate again") from error
+    except probing.ProbeError as error:
+        raise CalibrationError(f"cannot calibrate: {error}") from error
+    stayed = min(stays)
     provenance: dict[str, Any] = {
         "yardstick": min(speed, yardstick()),
         "started": started,
         "seconds": time.time() - started,
         "kernel": platform.release(),
-        "passes": PASSES,
+        "passes": len(stays),
+        "asked": effort.passes,
         "stayed": stayed,
         "null": statistics.median(reading.throughput for reading in readings[NULL]),
         "neighbours": statistics.median(r.neighbours for several in readings.values() for r in several),
     }
-    fresh = Costs(len(os.sched_getaffinity(0)), table, stayed > 0.2, 0.0, {}, quality, provenance)
+    fresh = Costs(
+        len(os.sched_getaffinity(0)),
+        table,
+        packs=stayed > 0.2,
+        quality=found.quality,
+        provenance=provenance,
+        covariance=found.covariance,
+        rows=found.rows,
+    )
     return idling.with_pull(fresh, readings)
+
+
+Readings = dict[ladder.Rung, list[ladder.Reading]]
+
+
+def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[joint.Equation], list[float]]:
+    """All rungs and probes in each pass, in a new order: the readings, the probes' equations, and, of each pass, how many
+    woken threads stayed where they were woken. A probe may fail now and then, but not each time."""
+    started, order = time.time(), random.Random(1)
+    steps: list[ladder.Rung | probes.Probe] = [*ladder.RUNGS, *probes.available()]
+    readings: Readings = {rung: [] for rung in ladder.RUNGS}
+    rows: list[joint.Equation] = []
+    stays: list[float] = []
+    failed: dict[str, probing.ProbeError] = {}
+    for done in range(effort.passes):
+        spent = (time.time() - started) / effort.seconds
+        if done >= effort.least and spent * (done + 1) / done > 1:
+            break
+        if progress:
+            progress("calibration", max(spent, done / effort.passes))
+        for step in order.sample(steps, len(steps)):
+            if isinstance(step, ladder.Rung):
+                readings[step].append(_reading(step, done, time.time() - started < PATIENCE))
+                continue
+            try:
+                rows += probes.measure(step)
+            except probing.ProbeError as error:
+                failed[step.source] = error
+        stays.append(probes.stayed())
+    for source, why in failed.items():
+        if not why.usage and not any(row.source == source for row in rows):
+            raise why
+    return readings, rows, stays
 
 
 def _reading(rung: ladder.Rung, seed: int, patient: bool) -> ladder.Reading:
@@ -181,21 +240,6 @@ def _reading(rung: ladder.Rung, seed: int, patient: bool) -> ladder.Reading:
         again = measuring.measure_once(rung.scenario(seed), window=WINDOW, warmup=WARMUP).record
         record = min(record, again, key=lambda r: r["neighbours"] or 0.0)
     return ladder.read(record)
-
-
-def _probe() -> ladder.Probes:
-    cpu = min(os.sched_getaffinity(0))
-
-    def median(name: str, **options: str) -> float:
-        return float(np.median(bench.probe(name, options, PROBE_BUDGET / 2))) * 1e-9
-
-    return ladder.Probes(
-        hop=median("wakeup", cpus=f"{cpu},{cpu}") / 2,
-        epoll=median("readiness", call="epoll"),
-        select_one=median("readiness", call="select"),
-        select_many=median("readiness", call="select", descriptors="65"),
-        many=65,
-    )
 
 
 def demand_of(scenario: Scenario) -> Demand:

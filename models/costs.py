@@ -44,6 +44,57 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Covariance:
+    """Of the costs that were fitted together: their names, and the matrix in that order, s²."""
+
+    names: tuple[str, ...] = ()
+    matrix: tuple[tuple[float, ...], ...] = ()
+
+    def of(self, weights: Mapping[str, float]) -> float:
+        """Variance of a sum of these costs with such weights, s²."""
+        size = range(len(self.names))
+        weight = [weights.get(name, 0.0) for name in self.names]
+        return math.fsum(weight[i] * self.matrix[i][j] * weight[j] for i in size for j in size)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"names": self.names, "matrix": self.matrix}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Covariance:
+        return cls(tuple(document["names"]), tuple(tuple(row) for row in document["matrix"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the fit: the source, the time measured and that which the costs make of it, and its standard error, s."""
+
+    source: str
+    measured: float
+    fitted: float
+    error: float
+
+    @property
+    def standardised(self) -> float:
+        """What the fit misses the row by, in its standard errors."""
+        return (self.measured - self.fitted) / self.error
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "measured": self.measured,
+            "fitted": self.fitted,
+            "error": self.error,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Row:
+        return cls(
+            str(document["source"]),
+            *(float(document[name]) for name in ("measured", "fitted", "error")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What a service's requests cost, each from client to service and back in memory, without any server.
 
@@ -113,9 +164,12 @@ class Costs:
     demands : mapping of str to Demand
         By `demand_key`.
     quality : mapping of str to float
-        Of the fit: condition number, residual.
+        Of the fit: condition (number), residual and between (shares), rows (how many).
     provenance : mapping
         When, where and how they were measured; the yardstick.
+    covariance : Covariance
+    rows : tuple of Row
+        Of the fit.
     """
 
     cpus: int
@@ -125,6 +179,8 @@ class Costs:
     demands: Mapping[str, Demand] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    covariance: Covariance = Covariance()
+    rows: tuple[Row, ...] = ()
 
     def __getitem__(self, name: str) -> float:
         if name not in self.table:
@@ -152,6 +208,8 @@ class Costs:
             "demands": {key: demand.to_json() for key, demand in self.demands.items()},
             "quality": {name: number(value) for name, value in self.quality.items()},
             "provenance": dict(self.provenance),
+            "covariance": self.covariance.to_json(),
+            "rows": [row.to_json() for row in self.rows],
         }
 
     @classmethod
@@ -164,4 +222,6 @@ class Costs:
             {key: Demand.from_json(row) for key, row in document["demands"].items()},
             {name: math.nan if value is None else value for name, value in document["quality"].items()},
             document["provenance"],
+            Covariance.from_json(document["covariance"]),
+            tuple(Row.from_json(row) for row in document["rows"]),
         )

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from models import Scenario, predict
-from models.costs import Cost, Costs, Demand, MissingCost, demand_key
+from models.costs import Cost, Costs, Covariance, Demand, MissingCost, Row, demand_key
 
 SCENARIO = Scenario.of("prime", "queues")
 DEMAND = Demand((0, 0), (1e-7, 2e-7), (3e-7, 4e-7), ((1e-4, 2e-4), (3e-4,)), 1)
@@ -25,6 +25,8 @@ KNOWN = Costs(
     {demand_key(SCENARIO): DEMAND},
     {"condition": 8.5, "residual": math.nan},
     {"yardstick": 1e-3, "kernel": "6.1", "stayed": None},
+    Covariance(("load.event", "load.poll"), ((4e-14, -1e-14), (-1e-14, 9e-14))),
+    (Row("probe readiness", 4.2e-7, 4e-7, 1e-8),),
 )
 
 
@@ -43,11 +45,26 @@ def test_costs_survive_json() -> None:
     assert again.provenance == KNOWN.provenance
     assert again.table.keys() == TABLE.keys() and all(same(again.table[name], TABLE[name]) for name in TABLE)
     assert again.demands == KNOWN.demands
+    assert again.covariance == KNOWN.covariance and again.rows == KNOWN.rows
     assert again.quality["condition"] == 8.5 and math.isnan(again.quality["residual"])
     assert json.dumps(again.to_json(), allow_nan=False) == text
 
 
-@pytest.mark.parametrize("field", ["cpus", "packs", "pull", "table", "demands", "quality", "provenance"])
+def test_the_variance_of_a_sum_has_its_covariances() -> None:
+    assert KNOWN.covariance.of({"load.event": 2.0, "load.poll": 1.0}) == pytest.approx(
+        4 * 4e-14 + 9e-14 - 4e-14
+    )
+    assert KNOWN.covariance.of({"queues.worker": 1.0}) == 0.0
+
+
+def test_a_row_says_what_it_is_missed_by() -> None:
+    assert KNOWN.rows[0].standardised == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["cpus", "packs", "pull", "table", "demands", "quality", "provenance", "covariance", "rows"],
+)
 def test_a_document_that_lacks_a_part_is_not_costs(field: str) -> None:
     document = KNOWN.to_json()
     del document[field]

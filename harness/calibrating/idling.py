@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.ladder import Reading, Rung, middle
+from harness.calibrating.ladder import Reading, Rung, middle
 from models.costs import Costs, Demand, demand_key
 from models.des import predict
 

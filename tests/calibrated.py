@@ -1,0 +1,185 @@
+"""A machine of known costs: readings of the ladder and launches of the probes, as the cost model says they come about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.calibrating import ladder, probes
+from harness.calibrating.joint import Equation, Fit, fit
+from harness.calibrating.ladder import RUNGS, Reading, Rung
+from harness.calibrating.probes import PROBES, Probe
+
+TRUE = {
+    "load.event": 5.1e-6, "load.poll": 4.4e-7, "select.event": 5.4e-6, "select.poll": 5.9e-7,
+    "select.poll_connection": 5e-8, "sbuf.acceptor": 1.4e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6,
+    "queues.worker": 2.7e-6, "machine.wake_waker": 7.9e-6, "machine.wake_sleeper": 7.2e-6,
+    "machine.wake_socket": 2.8e-6, "machine.wake_futex": 7e-7, "machine.switch": 1.3e-6, "machine.block": 1.2e-6,
+    "machine.futex": 2e-7, "machine.syscall": 1e-7, "machine.fork": 8e-5, "machine.thread_create": 1e-5,
+    "machine.accept": 1.2e-5,
+}  # fmt: skip
+LATENCY, HELD = 1.5e-5, 0.4
+CLOCK, LOOP = 30.0, 0.4  # ns
+
+
+class Machine:
+    """Written down here apart from the regression.
+
+    Parameters
+    ----------
+    noise : float
+        Of each reading and launch, a share.
+    equation, method : float
+        What each rung's thread and each probe's figure is off by in all passes, a share.
+    analogy : float
+        Factor by which a probe's woken sleeper costs both sides more than a server's.
+    same : bool
+        Every reply wakes both sides once, on every rung of select.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        noise: float = 0.01,
+        equation: float = 0.0,
+        method: float = 0.0,
+        analogy: float = 1.0,
+        same: bool = False,
+    ) -> None:
+        self.random = np.random.default_rng(seed)
+        self.noise, self.equation, self.method, self.analogy, self.same = (
+            noise,
+            equation,
+            method,
+            analogy,
+            same,
+        )
+        self.bias: dict[tuple[str, str], float] = {}
+
+    def noisy(self, seconds: float, rung: Rung | Probe, part: str) -> float:
+        spread = self.equation if isinstance(rung, Rung) else self.method
+        key = (rung.name if isinstance(rung, Rung) else rung.source, part)
+        bias = self.bias.setdefault(key, 1 + spread * self.random.standard_normal())
+        return float(seconds * bias * (1 + self.noise * self.random.standard_normal()))
+
+    def between(self, low: float, high: float) -> float:
+        return float(self.random.uniform(low, high))
+
+    def read(self, rung: Rung) -> Reading:
+        if ("wait", "spin") in rung.options:
+            role = {"connection": {"lock_waits": HELD}, "worker": {"tasks": 1.0}}
+            return Reading(5e4, 2e-5, 1e-5, 1.0, 1.0, 0.0, role)
+        return {"select": self.select, "sbuf": self.sbuf, "queues": self.queues}[rung.server](rung)
+
+    def select(self, rung: Rung) -> Reading:
+        batch = 1.0 if rung.clients == 1 or self.same else rung.clients ** self.between(0.5, 0.9)
+        slept = 1.0 if self.same else (0.1 if rung.demand else 1.0) / batch
+        load_slept = 1.0 if self.same else 1.0 if rung.demand else self.between(0.3, 1.0) / batch
+        polls, load_polls = 1.2 / batch + slept, 1.1 / batch + load_slept
+        poll = TRUE["select.poll"] + TRUE["select.poll_connection"] * rung.clients
+        waker, sleeper = TRUE["machine.wake_waker"], TRUE["machine.wake_sleeper"]
+        server = TRUE["select.event"] + polls * poll + slept * sleeper + load_slept * waker
+        load = TRUE["load.event"] + load_polls * TRUE["load.poll"] + load_slept * sleeper + slept * waker
+        cycle = TRUE["select.event"] + TRUE["load.event"] + 2 * (sleeper + LATENCY)
+        counters = {"polls": polls, "switches": slept, "demand_ns": rung.demand * 1e9}
+        return Reading(
+            1 / self.noisy(cycle, rung, "cycle"),
+            self.noisy(server, rung, "loop") + rung.demand,
+            self.noisy(load, rung, "load"),
+            load_polls,
+            load_slept,
+            self.between(0.0, 0.02),
+            {"loop": counters},
+        )
+
+    def role(self, rung: Rung, part: str, slept: float, preempted: float, rest: float) -> dict[str, float]:
+        """Counters of threads that slept so often and have work of their own for so long."""
+        cpu = rest + TRUE["machine.switch"] * (slept + preempted) + TRUE["machine.block"] * slept
+        return {"cpu_ns": self.noisy(cpu, rung, part) * 1e9, "switches": slept, "preemptions": preempted}
+
+    def load(self, rung: Rung, woken: float, slept: float, polls: float) -> float:
+        each = TRUE["machine.switch"] + TRUE["machine.block"]
+        sent = TRUE["load.event"] + TRUE["machine.wake_socket"] * woken
+        return self.noisy(sent + polls * TRUE["load.poll"] + slept * each, rung, "load")
+
+    def sbuf(self, rung: Rung) -> Reading:
+        slept, worker_slept = self.between(0.05, 0.4), self.between(0.1, 0.9)
+        load_slept, polls = self.between(0.1, 0.9), self.between(0.1, 0.5)
+        woken = TRUE["machine.wake_futex"] * worker_slept
+        insert = TRUE["sbuf.acceptor"] + polls * TRUE["load.poll"] + woken
+        acceptor = {**self.role(rung, "acceptor", slept, 0.1, insert), "polls": polls}
+        serve = TRUE["sbuf.worker"] + TRUE["machine.wake_socket"] * load_slept
+        worker = self.role(rung, "worker", worker_slept, 0.2, serve)
+        return self.threaded(rung, {"acceptor": acceptor, "worker": worker}, slept, load_slept)
+
+    def queues(self, rung: Rung) -> Reading:
+        waited, received = self.between(0.2, 0.9), self.between(0.2, 0.9)
+        worker_slept, load_slept = self.between(0.1, 0.9), self.between(0.1, 0.9)
+        futex = TRUE["machine.wake_futex"]
+        attend = TRUE["queues.connection"] + TRUE["machine.wake_socket"] * load_slept + futex * worker_slept
+        connection = {**self.role(rung, "connection", waited + received, 0.1, attend), "sleeps": waited}
+        worker = self.role(rung, "worker", worker_slept, 0.1, TRUE["queues.worker"] + futex * waited)
+        return self.threaded(rung, {"connection": connection, "worker": worker}, received, load_slept)
+
+    def threaded(
+        self, rung: Rung, roles: Mapping[str, Mapping[str, float]], woken: float, load_slept: float
+    ) -> Reading:
+        server = sum(role["cpu_ns"] for role in roles.values()) * 1e-9
+        polls = load_slept + 0.2
+        load = self.load(rung, woken, load_slept, polls)
+        return Reading(6e4, server, load, polls, load_slept, self.between(0.0, 0.02), roles)
+
+    def climb(self, passes: int = 4) -> dict[Rung, list[Reading]]:
+        return {rung: [self.read(rung) for _ in range(passes)] for rung in RUNGS}
+
+    def launch(self, probe: Probe) -> dict[str, Any]:
+        """What pyx.probing.launch gives, of a batch of four."""
+        sleeps = self.between(1.0, 2.0)  # in a round trip on one CPU
+        seconds = self.noisy(self.unit(probe, sleeps), probe, "")
+        sample = seconds * 1e9 + CLOCK / 4 + LOOP
+        first = {"voluntary": 10**6, "units": 10**6, "batch": 4, "samples": [sample]}
+        second = {"voluntary": round((sleeps - 1) * 1e6), "units": 0, "batch": 0, "samples": []}
+        waker, sleeper = (
+            self.analogy * self.noisy(TRUE[name], probe, name) + TRUE["machine.futex"]
+            for name in ("machine.wake_waker", "machine.wake_sleeper")
+        )
+        ends = [
+            {**first, "notes": {"waker_ns": waker * 1e9 + CLOCK}},
+            {**second, "notes": {"sleeper_cpu_ns": sleeper * 1e9 + CLOCK}},
+        ]
+        return {"clock_ns": CLOCK, "loop_ns": LOOP, "ends": ends}
+
+    def unit(self, probe: Probe, sleeps: float) -> float:
+        """The time of a unit of a probe with its settings, s."""
+        switch, call = TRUE["machine.switch"], TRUE["machine.futex"]
+        several = int(probe.options.get("descriptors", "1")) > 1
+        units = {
+            "syscall": TRUE["machine.syscall"],
+            "switch yield": 2 * (switch + TRUE["machine.syscall"]),
+            "wakeup calls": 4 * call,
+            "wakeup pingpong": 2 * switch
+            + sleeps * (TRUE["machine.wake_futex"] + call)  # one wakes, one waits
+            + (2 - sleeps) * call,  # nobody slept
+            "readiness epoll": TRUE["load.poll"],
+            "readiness select": TRUE["select.poll"],
+            "fork": TRUE["machine.fork"],
+            "thread_create": TRUE["machine.thread_create"],
+            "accept calls": TRUE["machine.accept"],
+        }
+        seconds = units.get(" ".join([probe.name, *probe.options.values()][:2]), 1e-5)
+        return seconds + 64 * TRUE["select.poll_connection"] * several
+
+    def probes(self, passes: int = 4, without: str = "") -> list[Equation]:
+        """The rows of all probes but that source."""
+        return [
+            equation
+            for _ in range(passes)
+            for probe in PROBES
+            if not without or not probe.source.startswith(without)
+            for equation in probes.equations(probe, self.launch(probe))
+        ]
+
+    def fit(self, passes: int = 4) -> Fit:
+        return fit([*probes.steady(self.probes(passes)), *ladder.equations(self.climb(passes))])

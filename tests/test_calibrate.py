@@ -1,0 +1,168 @@
+"""Calibration: which probes it runs, what it keeps, when it measures anew, and what the command shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from calibrated import TRUE, Machine
+from click.testing import CliRunner
+
+from harness import calibrate
+from harness.calibrating import probes
+from harness.cli.calibrate import command
+from models.costs import Costs
+from models.des.engine import MACHINE_COSTS
+from pyx import probing, registry
+
+
+@pytest.fixture
+def cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An empty cache, and a measurement that counts how often and how it was asked for."""
+    asked = []
+
+    def measure(progress: Any = None, effort: calibrate.Effort = calibrate.QUICK) -> Costs:
+        asked.append(effort)
+        found = Machine(1).fit()
+        provenance = {"asked": effort.passes, "neighbours": 0.0, "yardstick": 1.0, "null": 1.0}
+        return Costs(2, found.table, False, 0.0, {}, found.quality, provenance, found.covariance, found.rows)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(calibrate, "measure", measure)
+    monkeypatch.setattr(calibrate, "shifted", lambda known: False)
+    return asked
+
+
+def test_every_cost_that_a_model_names_is_fitted_or_derived() -> None:
+    from models.des import closed, queues, sbuf, select
+
+    wanted = {f"machine.{name}" for name in MACHINE_COSTS}
+    wanted |= {name for module in (closed, queues, sbuf, select) for name in module.COSTS}
+    assert wanted <= TRUE.keys() | {"machine.wake_latency", "queues.spin_held"}
+
+
+def test_quick_costs_do_not_do_for_the_full_form_but_the_other_way_round(cache: Any) -> None:
+    calibrate.costs()
+    calibrate.costs()
+    assert cache == [calibrate.QUICK]
+    calibrate.costs(effort=calibrate.FULL)
+    calibrate.costs()
+    calibrate.costs(effort=calibrate.FULL)
+    assert cache == [calibrate.QUICK, calibrate.FULL]
+    calibrate.costs(refresh=True)
+    assert cache[2:] == [calibrate.QUICK]
+
+
+def test_an_older_cache_is_measured_anew(cache: Any) -> None:
+    calibrate.costs()
+    path = calibrate.cache_path()
+    document = json.loads(path.read_text())
+    del document["covariance"]
+    path.write_text(json.dumps(document))
+    calibrate.costs()
+    assert len(cache) == 2
+
+
+def test_the_command_shows_costs_intervals_sources_and_the_worst_rows(cache: Any) -> None:
+    shown = CliRunner().invoke(command, ["--quick"], standalone_mode=False).output
+    assert cache == [calibrate.QUICK]
+    assert "machine.wake_futex" in shown and "probe readiness epoll" in shown
+    assert "condition number" in shown and "row that the fit misses most" in shown
+    document = json.loads(CliRunner().invoke(command, ["--json"], standalone_mode=False).output)
+    assert cache[1:] == [calibrate.FULL]
+    assert set(document["covariance"]["names"]) == set(TRUE)
+    assert document["rows"] and document["quality"]["condition"] > 1
+
+
+def test_a_probe_or_variant_that_this_build_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = registry.probes()
+    names = {probe.source for probe in probes.available()}
+    assert {"probe syscall", "probe switch yield", "probe wakeup pingpong", "probe readiness epoll"} <= names
+    lacking = {name: row for name, row in known.items() if name != "fork"}
+    knobs = [
+        {**knob, "allowed": "pingpong|calls"}
+        for knob in known["wakeup"]["knobs"]
+        if knob["name"] == "variant"
+    ]
+    lacking["wakeup"] = {**known["wakeup"], "knobs": knobs}
+    monkeypatch.setattr(registry, "probes", lambda: lacking)
+    left = {probe.source for probe in probes.available()}
+    assert {name for name in names - left if "fork" not in name} <= {"probe wakeup idle 50"}
+    assert "probe wakeup calls" in left and "probe fork" not in left
+
+
+def test_launches_that_were_disturbed_are_not_used() -> None:
+    rows = [row for row in Machine(1).probes(passes=5) if row.source == "probe fork"]
+    slow = [replace(row, value=factor * row.value) for row, factor in zip(rows, (2, 1.5, 4), strict=False)]
+    assert probes.steady([slow[0], *rows, *slow[1:]]) == rows
+    near = replace(rows[0], value=1.05 * rows[0].value)
+    assert probes.steady([near, *rows]) == [near, *rows]
+
+
+def test_a_probe_that_fails_each_time_is_an_error_and_now_and_then_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failing, machine = {"syscall"}, Machine(1)
+
+    def measure(probe: probes.Probe) -> Any:
+        if probe.name in failing:
+            raise probing.ProbeError("probe syscall: stopped")
+        return probes.equations(probe, machine.launch(probe))
+
+    monkeypatch.setattr(probes, "measure", measure)
+    monkeypatch.setattr(probes, "stayed", lambda: 0.0)
+    monkeypatch.setattr(calibrate, "_reading", lambda rung, seed, patient: machine.read(rung))
+    with pytest.raises(calibrate.CalibrationError, match="cannot calibrate: probe syscall: stopped"):
+        calibrate.measure(effort=calibrate.Effort(2, 60.0))
+    failing.clear()
+    failures = [probing.ProbeError("probe fork: cannot start a process")]
+    several = measure
+
+    def measure_but_once(probe: probes.Probe) -> Any:
+        if probe.name == "fork" and failures:
+            raise failures.pop()
+        return several(probe)
+
+    monkeypatch.setattr(probes, "measure", measure_but_once)
+    known = calibrate.measure(effort=calibrate.Effort(3, 60.0))
+    assert known["load.event"] == pytest.approx(TRUE["load.event"], rel=0.1)
+    assert known.provenance["passes"] == 3 and not known.packs
+
+
+def test_time_that_is_up_ends_the_passes_but_not_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(1)
+    monkeypatch.setattr(probes, "measure", lambda probe: probes.equations(probe, machine.launch(probe)))
+    monkeypatch.setattr(probes, "stayed", lambda: 1.0)
+    monkeypatch.setattr(calibrate, "_reading", lambda rung, seed, patient: machine.read(rung))
+    known = calibrate.measure(effort=calibrate.Effort(50, 1e-9, least=3))
+    assert known.provenance["passes"] == 3 and known.packs
+
+
+@pytest.mark.parametrize("probe", probes.available(), ids=lambda probe: probe.source)
+def test_each_probe_gives_positive_times_for_its_costs(probe: probes.Probe) -> None:
+    for equation in probes.measure(probe):
+        assert equation.value > 0 and equation.terms and equation.source == probe.source
+
+
+@pytest.mark.parametrize("variant", ["epoll", "select"])
+def test_more_descriptors_cost_select_more(variant: str) -> None:
+    def call(descriptors: int) -> float:
+        options = {"variant": variant, "descriptors": str(descriptors)}
+        samples: list[float] = probing.launch("readiness", options, budget=0.02)["ends"][0]["samples"]
+        return min(samples)
+
+    assert call(512) > 2 * call(1) if variant == "select" else call(512) < 3 * call(1)
+
+
+@pytest.mark.parametrize("kind", ["thread", "process"])
+def test_a_ring_on_one_cpu_always_stays(kind: str) -> None:
+    found = probing.launch("placement", kind=kind, cpus=[0], budget=0.02)
+    assert found["ends"][0]["notes"]["stayed_share"] == 1.0
+    assert probes.stayed() <= 1.0
+
+
+def test_full_effort_is_more_than_quick_and_both_within_their_times() -> None:
+    assert calibrate.FULL.passes > calibrate.QUICK.passes
+    assert calibrate.QUICK.seconds < 20 and calibrate.FULL.seconds < 90

@@ -102,6 +102,7 @@ static void write_end(const struct probing_record *record, int pair, int end) {
     FIELD(migrations), FIELD(voluntary), FIELD(involuntary), FIELD(units), FIELD(measured), FIELD(busy_ns);
     FIELD(began), FIELD(ended), FIELD(batch), FIELD(stride), FIELD(sent), FIELD(received);
 #undef FIELD
+    printf("\"speed_before\": %.6g, \"speed_after\": %.6g, ", record->speed_before, record->speed_after);
     write_notes(record);
     printf("\"samples\": [");
     for (uint64_t i = 0; i < record->count; i++)

@@ -19,7 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CLOCKS_A_BATCH = 100, LEAST_WARM_BATCHES = 9, MOST_UNITS = 1000000 };
+enum {
+    CLOCKS_A_BATCH = 100,
+    LEAST_WARM_BATCHES = 9,
+    MOST_UNITS = 1000000,
+    SPEED_TRIES = 3,
+    SPEED_TURNS = 4000,
+    SPEED_CALLS = 80
+};
 #define WARMUP_MOST 50000000LL /* ns */
 #define STEP_LEAST 1000LL      /* ns of a batch that is long enough to size the next by */
 
@@ -154,6 +161,26 @@ static uint64_t stride_for(const struct meter *meter, double unit) {
     return wanted < 1 ? 1 : (uint64_t)wanted + 1;
 }
 
+/* ns for fixed work, the least of a few tries: whether the CPU is as fast as in other launches. Half
+ * arithmetic and half system calls, as a neighbour on the host can slow down the one and spare the other. */
+static double speed(void) {
+    int64_t least = INT64_MAX;
+    uint64_t x = 88172645463325252u;
+    for (int i = 0; i < SPEED_TRIES; i++) {
+        int64_t start = clock_now();
+        for (int turn = 0; turn < SPEED_TURNS; turn++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            __asm__ volatile("" : "+r"(x));
+        }
+        for (int turn = 0; turn < SPEED_CALLS; turn++)
+            syscall(SYS_getppid);
+        least = smaller(least, clock_now() - start);
+    }
+    return (double)least;
+}
+
 static int measure(struct meter *meter, double unit) {
     const struct probing_plan *plan = meter->plan;
     struct arena *arena = meter->arena;
@@ -163,6 +190,7 @@ static int measure(struct meter *meter, double unit) {
     if (plan->iterations && record->batch > plan->iterations)
         record->batch = plan->iterations;
     record->stride = stride_for(meter, unit);
+    record->speed_before = speed();
     record->cpu_first = meter->cpu;
     record->began = clock_now();
     while (!enough || atomic_load(&arena->measured) < arena->workers) {
@@ -181,6 +209,8 @@ static int measure(struct meter *meter, double unit) {
         record->ended = clock_now();
         enough = plan->iterations ? record->measured >= plan->iterations
                                   : record->ended - record->began >= plan->budget;
+        if (enough)
+            record->speed_after = speed();
         if (enough && atomic_fetch_add(&arena->measured, 1) + 1 == arena->workers)
             atomic_store(&arena->finished, record->ended);
     }

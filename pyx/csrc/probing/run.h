@@ -34,13 +34,14 @@ struct probing_record {
     struct probe_identity identity;
     int cpu_first, cpu_last; /* where it was when the measured part began and ended */
     uint64_t migrations;     /* batches that ended on another CPU than they began on, or between them */
-    uint64_t voluntary, involuntary; /* switches from the release to the end */
-    uint64_t units;                  /* of work from the release to the end; 0 of an end that answers */
-    uint64_t measured;               /* of work in the measured part */
-    int64_t busy_ns;                 /* processor time from the release to the end */
-    int64_t began, ended;            /* the measured part, clock_now */
-    uint64_t batch;                  /* units between two readings of the clock */
-    uint64_t stride;                 /* of so many batches one is kept as a sample */
+    uint64_t voluntary, involuntary;  /* switches from the release to the end */
+    uint64_t units;                   /* of work from the release to the end; 0 of an end that answers */
+    uint64_t measured;                /* of work in the measured part */
+    int64_t busy_ns;                  /* processor time from the release to the end */
+    int64_t began, ended;             /* the measured part, clock_now */
+    uint64_t batch;                   /* units between two readings of the clock */
+    uint64_t stride;                  /* of so many batches one is kept as a sample */
+    double speed_before, speed_after; /* ns for fixed work, at the ends of the measured part */
     uint64_t sent, received;
     struct probe_note notes[PROBE_NOTES];
     uint64_t count; /* samples */

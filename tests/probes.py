@@ -100,6 +100,8 @@ def launch(
                 "ended": 2_000_000 if works else 0,
                 "batch": batch if works else 0,
                 "stride": 1,
+                "speed_before": 17_000.0,
+                "speed_after": 17_000.0,
                 "sent": 1000,
                 "received": 1000,
                 "notes": {},

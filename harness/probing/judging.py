@@ -67,6 +67,12 @@ TABLE: Mapping[str, Rule] = {
         "launches differ by more than 3 % of their median",
         "give more --reps, on a quiet machine",
     ),
+    "machine": Rule(
+        False,
+        0.03,
+        "the machine's own speed differed by more than 3 % from launch to launch, by the yardstick that each runs",
+        "measure again later",
+    ),
     "two_humped": Rule(
         False,
         1.2,
@@ -162,6 +168,11 @@ def _unstable(point: Point, found: Sequence[Found], readings: Sequence[Reading])
     return spread([reading.median for reading in readings]) if len(readings) > 1 else None
 
 
+def _machine(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
+    paces = [one.pace for one in found if one.pace]
+    return spread(paces) if len(paces) > 1 else None
+
+
 def _two_humped(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> float | None:
     """Within launches: how these differ from each other is another matter."""
     known = [reading for reading in readings if reading.median > 0]
@@ -210,6 +221,7 @@ _VALUES: Mapping[str, Value] = {
     "migrated": _migrated,
     "more_switches": _more_switches,
     "unstable": _unstable,
+    "machine": _machine,
     "two_humped": _two_humped,
     "disturbed": _disturbed,
     "stolen": _stolen,

@@ -8,9 +8,11 @@ import resource
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from harness.probing.points import Point
+from harness.probing.samples import SLOWED, pace
 from harness.progress import Progress
 from pyx.probing import ProbeError
 
@@ -24,6 +26,7 @@ COST = 0.02  # s that a launch takes beside what it measures, until some are don
 WARMING = 1.25  # time with the warm-up, over the measured part
 SAMPLES = 4000  # kept of a launch, over all ends
 FEWEST_SAMPLES = 50  # kept of an end
+FEWEST_PACES = 9  # launches after which it is known how fast the machine usually is
 STEPS = 20  # of which progress is told
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -50,6 +53,10 @@ class Found:
     stolen: float
     cpus: int
 
+    @property
+    def pace(self) -> float:
+        return pace(self.raw)
+
 
 @dataclass(slots=True)
 class Collected:
@@ -65,6 +72,20 @@ class Collected:
     refused: dict[int, str] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     interrupted: bool = False
+    paces: list[float] = field(default_factory=list)
+
+    def add(self, place: int, found: Found) -> None:
+        self.found.setdefault(place, []).append(found)
+        self.paces.append(found.pace)
+
+    def slowed(self, found: Found) -> bool:
+        """Whether the machine was slower than it usually is in this run; unknown at its beginning."""
+        return len(self.paces) >= FEWEST_PACES and found.pace > SLOWED * self.usual
+
+    @property
+    def usual(self) -> float:
+        """The yardstick's usual time, ns."""
+        return median(self.paces) if self.paces else 0.0
 
     def open(self, points: Sequence[Point]) -> list[int]:
         """Places of the points that can be launched again."""
@@ -154,7 +175,10 @@ def _visit(
     for last in (False, True):
         try:
             found = _launch(point, budget, effort.iterations, launch)
-            collected.found.setdefault(place, []).append(found)
+            if collected.slowed(found):
+                again = _launch(point, budget, effort.iterations, launch)
+                found = min(found, again, key=lambda each: each.pace)
+            collected.add(place, found)
             return
         except ProbeError as error:
             why = str(error).removeprefix(f"probe {point.probe}: ")

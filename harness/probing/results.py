@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.probing import judging
 from harness.probing.launching import Collected, Found
 from harness.probing.points import Plan, Point
-from harness.probing.samples import PERCENTILES, Reading, interval, read
+from harness.probing.samples import PERCENTILES, Reading, interval, kept, read
 
 SCHEMA = 1
 TOO_SHORT = "failed: no sample was taken; give more --iterations"
@@ -33,6 +33,9 @@ def rows(plan: Plan, collected: Collected) -> tuple[list[dict[str, Any]], list[d
             f"failed: {collected.failed[place]}" if place in collected.failed else ""
         )
         found = collected.found.get(place, [])
+        chosen = kept([one.pace for one in found], collected.usual)
+        left_out = len(found) - len(chosen)
+        found = [found[i] for i in chosen]
         known = [(one, reading) for one in found if (reading := read(one.raw))]
         if why or (found and not known):
             refused.append(point.refusal(why or TOO_SHORT))
@@ -40,18 +43,20 @@ def rows(plan: Plan, collected: Collected) -> tuple[list[dict[str, Any]], list[d
             readings = [reading for _, reading in known]
             samples[f"{len(results)}"] = np.concatenate([reading.samples for reading in readings])
             samples[f"{len(results)}.launch"] = np.array([len(reading.samples) for reading in readings])
-            results.append(row(point, [one for one, _ in known], readings))
+            results.append(row(point, [one for one, _ in known], readings, left_out))
     return results, refused, samples
 
 
-def row(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> dict[str, Any]:
+def row(
+    point: Point, found: Sequence[Found], readings: Sequence[Reading], left_out: int = 0
+) -> dict[str, Any]:
     """One result. Times are ns of one unit of work, the overhead subtracted.
 
     median_ns is the median of the launches' medians, low_ns and high_ns its 95 % interval (null from one launch);
     percentiles and p99_ns are those of all launches' samples together, of the means of `batch` units where that is over 1;
     elapsed_ns the median time in which all pairs did their measured units; switches and sleeps (voluntary ones) those of one
-    end for each unit that it took part in; notes the probe's own figures, in
-    the mean over its ends and the median over launches.
+    end for each unit that it took part in; left_out how many launches met a slower machine and do not count; notes the
+    probe's own figures, in the mean over its ends and the median over launches.
     """
     samples = np.concatenate([reading.samples for reading in readings])
     medians = [reading.median for reading in readings]
@@ -78,6 +83,7 @@ def row(point: Point, found: Sequence[Found], readings: Sequence[Reading]) -> di
         "flag_values": given,
         "options": dict(point.options),
         "launches": medians,
+        "left_out": left_out,
         "percentiles": {f"p{name}": value for name, value in percentiles.items()},
         "min_ns": float(samples.min()),
         "batch": max(reading.batch for reading in readings),

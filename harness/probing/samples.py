@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from models.quantiles import t_quantile
 
 PERCENTILES = (10, 50, 90, 99)
+SLOWED = 1.05  # times the usual time of the yardstick, above which a launch met a slower machine
+FEWEST_KEPT = 3  # launches of a point below which slowed ones count too
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,24 @@ def read(raw: Mapping[str, Any]) -> Reading | None:
         sleeps / shares,
         _notes(ends) | _fairness(workers),
     )
+
+
+def pace(raw: Mapping[str, Any]) -> float:
+    """ns of the yardstick that the ends run before and after they are measured, each on its CPU; the least slow end's.
+
+    Half arithmetic, half system calls. 0 where it is not known.
+    """
+    found = [max(end["speed_before"], end["speed_after"]) for end in raw["ends"] if end["units"]]
+    return float(min(found, default=0.0))
+
+
+def kept(paces: Sequence[float], usual: float) -> list[int]:
+    """Places of the launches that count: those of a machine that was as fast as usual, where there are enough of them.
+
+    They are chosen by the yardstick, never by what was measured.
+    """
+    steady = [place for place, each in enumerate(paces) if each <= SLOWED * usual]
+    return steady if len(steady) >= FEWEST_KEPT else list(range(len(paces)))
 
 
 def overhead(raw: Mapping[str, Any], end: Mapping[str, Any]) -> float:

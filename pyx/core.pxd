@@ -115,6 +115,7 @@ cdef extern from "core/probe.h":
         int alike
         int spins
         int together
+        int unbound
         int sized
     struct probe_ops:
         const char *name

@@ -75,15 +75,16 @@ cdef dict _form(const core.probe_ops *ops, options):
         ops.shape(settings.config, 8, &form)
     return {
         "unit_of_work": form.unit.decode(), "ends": form.ends, "alike": bool(form.alike), "spins": bool(form.spins),
-        "together": bool(form.together), "sized": bool(form.sized),
+        "together": bool(form.together), "unbound": bool(form.unbound), "sized": bool(form.sized),
     }
 
 
 def probe_form(str name, dict options):
-    """What a probe is with these settings: {unit_of_work, ends, alike, spins, together, sized}.
+    """What a probe is with these settings: {unit_of_work, ends, alike, spins, together, unbound, sized}.
 
     `alike`: all ends work and are timed; else end 0 is, and the others answer it. `spins`: ends wait by polling, so that
-    each needs a CPU of its own. `together`: the ends of a pair must share one CPU. `sized`: messages have a size.
+    each needs a CPU of its own. `together`: the ends of a pair must share one CPU. `unbound`:
+    where the scheduler puts them is what it measures. `sized`: messages have a size.
 
     Raises
     ------

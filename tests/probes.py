@@ -46,7 +46,7 @@ PROBES: dict[str, dict[str, Any]] = {
 
 def form(name: str, options: dict[str, str]) -> dict[str, Any]:
     usual = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": name == "polling"}
-    usual |= {"together": name == "yielding", "sized": name != "polling"}
+    usual |= {"together": name == "yielding", "unbound": name == "roaming", "sized": name != "polling"}
     if name == "crowd":
         return usual | {"unit_of_work": "turn", "ends": int(options.get("ends", 2)), "alike": True}
     if options.get("variant") == "calls":
@@ -63,7 +63,7 @@ def install(monkeypatch: Any) -> None:
 
 def point(position: str = "same_cpu", cpus: Sequence[int] = (0, 0), **changes: Any) -> Point:
     known = {"unit_of_work": "round trip", "ends": 2, "alike": False, "spins": False}
-    known |= {"together": False, "sized": True}
+    known |= {"together": False, "unbound": False, "sized": True}
     shape = Form(**{name: changes.pop(name, value) for name, value in known.items()})
     fields = {
         "probe": "pingpong",

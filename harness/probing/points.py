@@ -26,6 +26,7 @@ class Form:
     alike: bool
     spins: bool
     together: bool
+    unbound: bool
     sized: bool
 
 
@@ -125,9 +126,11 @@ def _points(name: str, row: Mapping[str, Any], wanted: Wanted) -> Iterator[Point
 
 
 def _places(form: Form, wanted: Wanted) -> Iterator[tuple[str, tuple[int, ...], bool]]:
-    """Position, CPUs, and whether ends are bound. One end has no position but its own."""
+    """Position, CPUs, and whether ends are bound. One end has no position but its own; neither have those that roam."""
     topology = wanted.topology
-    if form.ends == 1 and wanted.positions:
+    if form.unbound and not wanted.cores:
+        yield FREE, topology.cpus[:MOST_CPUS], False
+    elif form.ends == 1 and wanted.positions:
         yield ALONE, topology.cpus[:MOST_CPUS], True
     elif wanted.positions:
         for position in wanted.positions:

@@ -12,9 +12,10 @@ For a row of one pair, with every cost measured in the same run between ends of 
 
 What cannot be told apart: between two CPUs a sleeper's switch to idle and back always comes with its wake-up, so these
 are one part there; and some calls of one end run while the other is on its way, which makes a wake-up look shorter by
-that much and may leave a residual below zero. So do calls that were not made: on one CPU an end often finds the message
-there, and where that takes no system call (semaphores, mutexes) `calls` has one too many. With several pairs a round trip
-holds turns of the other pairs, and with free placement nobody knows where it was: such rows are not split.
+that much and may leave a residual below zero. On one CPU an end often finds the message there, and where that takes no
+system call (semaphores, mutexes) `calls` is measured with and without them (knob `sleeps`), and taken as far between as
+ends went to sleep. With several pairs a round trip holds turns of the other pairs, and with free placement nobody knows
+where it was: such rows are not split.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from models.quantiles import t_quantile
 from pyx import registry
 
 CALLS, UNIT, ONE_SIZE = "calls", "round trip", 8
+SLEEPS, MOST_SLEEPS = (
+    "sleeps",
+    2,
+)  # knob of `calls` where an end that need not wait makes fewer calls, and its default
 SAME, ALONE, FREE = "same_cpu", "alone", "free"
 ENDS = 2
 LEAST_SLEEPS = 0.1  # of a round trip of `wakeup`, below which it says nothing of waking
@@ -94,6 +99,8 @@ def _companions(point: Any) -> Iterator[Any]:
         return
     for size in sorted({min(ONE_SIZE, point.size), point.size}):
         yield _alone(point, size=size)
+    if any(knob["name"] == SLEEPS for knob in registry.probes()[point.probe]["knobs"]):
+        yield _alone(point, options=(*point.options, (SLEEPS, "0")))
     wakeup = _other(point, "wakeup", "pingpong")
     yield from (wakeup, _alone(wakeup))
     if point.position == SAME:
@@ -124,15 +131,21 @@ def _waits_in_turn(probe: str, variant: str) -> bool:
 
 
 def _find(results: Sequence[Row], probe: str, variant: str, kind: str, **wanted: Any) -> list[int]:
-    """Places of the rows of one pair that can be relied on, the smallest size first; raises where there are none."""
+    """As `_places`; raises where there are none."""
+    places = _places(results, probe, variant, kind, **wanted)
+    if not places:
+        raise _MissingError(f"it takes {probe} {variant} between ends of the same kind: run {probe} too")
+    return places
+
+
+def _places(results: Sequence[Row], probe: str, variant: str, kind: str, **wanted: Any) -> list[int]:
+    """Places of the rows of one pair that can be relied on, the smallest size first."""
     wanted = {"probe": probe, "variant": variant, "kind": kind, "pairs": 1, **wanted}
     places = [
         place
         for place, row in enumerate(results)
         if all(row[name] == value for name, value in wanted.items()) and "rejected" not in row["flags"]
     ]
-    if not places:
-        raise _MissingError(f"it takes {probe} {variant} between ends of the same kind: run {probe} too")
     return sorted(places, key=lambda place: results[place]["size"])
 
 
@@ -144,10 +157,15 @@ def _split(results: Sequence[Row], place: int) -> dict[str, Form]:
         raise _MissingError("the scheduler chose the CPUs: give a position")
     kind, position = row["kind"], row["position"]
     calls = _find(results, row["probe"], CALLS, kind, position=ALONE, options=row["options"])
+    slept = min(ENDS * row["sleeps"] / MOST_SLEEPS, 1.0)
+    awake = _places(
+        results, row["probe"], CALLS, kind, position=ALONE, options={**row["options"], SLEEPS: "0"}
+    )
     same_size = [at for at in calls if results[at]["size"] == row["size"]]
     if not same_size:
         raise _MissingError(f"it takes {row['probe']} {CALLS} at {row['size']} bytes")
-    found = {"system calls": {calls[0]: 1.0}, "data": _sum((1.0, same_size[0]), (-1.0, calls[0]))}
+    system_calls = _sum((slept, calls[0]), (1 - slept, awake[0])) if awake else {calls[0]: 1.0}
+    found = {"system calls": system_calls, "data": _sum((1.0, same_size[0]), (-1.0, calls[0]))}
     switch = _switch(results, kind) if position == SAME else None
     if switch is not None:
         found["switches"] = _sum((ENDS * row["switches"], switch))

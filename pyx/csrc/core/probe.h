@@ -24,6 +24,7 @@ struct probe_form {
     int alike;        /* all ends work; else end 0 works and the others serve */
     int spins;        /* ends wait by polling: each needs a CPU of its own */
     int together;     /* the ends of a pair must share one CPU */
+    int unbound;      /* where the scheduler puts the ends is what it measures: they must not be bound */
     int sized;        /* what is sent has a size that is up to the user */
     size_t shared;    /* bytes that the ends share */
     uint64_t batch;   /* units that must be timed together, as one alone says nothing; 0: one */

@@ -78,7 +78,7 @@ static const struct probe_ops placement = {
     .summary = "whether a woken thread stays on the waker's CPU although another is idle",
     .knobs = knobs,
     .kinds = PROBE_PROCESSES | PROBE_THREADS,
-    .form = {.unit = "turn of three hops", .ends = RING, .shared = sizeof(struct ring)},
+    .form = {.unit = "turn of three hops", .ends = RING, .unbound = 1, .shared = sizeof(struct ring)},
     .open = open_end,
     .work = work,
     .serve = serve,

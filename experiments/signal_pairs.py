@@ -15,7 +15,7 @@ from typing import Any
 from experiments.growing import LEAST_POINTS, line, linear, said, times
 from experiments.reading import UNDECIDED, claim
 
-CORES, ITERATIONS = 2, 5000
+CORES, ITERATIONS = 2, 20_000
 PROBES = {
     name: {
         "probes": (name,),

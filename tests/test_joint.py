@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from calibrated import TRUE, Machine
 
-from harness.calibrating import ladder
+from harness.calibrating import joint, ladder
 from harness.calibrating.joint import MOST_CONDITION, Equation, Fit, Singular, fit
 
 
@@ -90,7 +92,7 @@ def test_a_switch_and_a_sleep_that_always_come_together_are_singular() -> None:
 def test_a_cost_that_is_never_counted_and_too_few_rows_are_singular() -> None:
     with pytest.raises(Singular, match=r"never counted: machine.block"):
         fit([Equation("a", "", "ladder", {"load.event": 1.0, "machine.block": 0.0}, 1e-6, 1e-6)] * 3)
-    with pytest.raises(Singular, match=r"1 rows for 1 costs"):
+    with pytest.raises(Singular, match=r"1 rows for 1 costs: load.event"):
         fit([Equation("a", "", "ladder", {"load.event": 1.0}, 1e-6, 1e-6)] * 3)
 
 
@@ -115,6 +117,13 @@ def test_a_cost_that_would_be_negative_is_at_its_bound() -> None:
     ]  # fmt: skip
     cost = fit(rows).table["y"]
     assert cost.value == cost.low == 0 < cost.high and cost.source.endswith("at its bound, 0")
+
+
+def test_a_cost_that_cannot_be_told_from_nothing_says_so() -> None:
+    assert joint.cost(1e-6, 2e-6, "ladder").source == "ladder; may be 0"
+    assert joint.cost(1e-6, 2e-6, "ladder").low == 0
+    assert joint.cost(1e-6, 0.9e-6, "ladder").source == "ladder"
+    assert joint.cost(1e-6, math.nan, "ladder").source == "ladder"
 
 
 def test_the_covariance_is_that_of_the_intervals() -> None:

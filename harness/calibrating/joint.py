@@ -28,9 +28,7 @@ Array = NDArray[np.float64]
 
 MOST_CONDITION = 1e3
 LEAST_ERROR = 1e-3  # of a row's time: no mean is believed to be better known
-SHARED_DF = (
-    4  # a row's scatter counts as if it had been seen in so many passes more, with the scatter of its kind
-)
+SHARED_DF = 4  # passes more in which a row counts as seen, with the scatter of its kind
 METHOD_ERROR = 0.05  # of a probe's row, as a share
 ANALOGY_ERROR = 0.3  # that of an analogy, at least
 ROUNDS = 3
@@ -135,7 +133,7 @@ def fit(equations: Iterable[Equation]) -> Fit:
     errors = np.sqrt(np.diag(covariance)) * t_quantile(df)
     return Fit(
         {
-            name: _cost(float(v), float(e), source)
+            name: cost(float(v), float(e), source)
             for name, v, e, source in zip(rows.names, solution, errors, sources, strict=True)
         },
         Covariance(tuple(rows.names), tuple(tuple(row) for row in covariance.tolist())),
@@ -149,9 +147,10 @@ def fit(equations: Iterable[Equation]) -> Fit:
     )
 
 
-def _cost(value: float, error: float, source: str) -> Cost:
-    at_bound = "" if value > 0 else "; at its bound, 0"
-    return Cost(value, max(value - error, 0.0), value + error, source + at_bound)
+def cost(value: float, error: float, source: str) -> Cost:
+    """A cost with its error; one that cannot be told from 0 says so, with its source."""
+    doubt = "; at its bound, 0" if value <= 0 else "; may be 0" if error >= value else ""
+    return Cost(value, max(value - error, 0.0), value + error, source + doubt)
 
 
 def _row(rows: _Rows, i: int, missed: Array, variance: Array) -> Row:
@@ -168,7 +167,7 @@ def _check(rows: _Rows) -> None:
         never = [name for name, seen in zip(rows.names, counted, strict=True) if not seen]
         raise Singular(f"never counted: {', '.join(never)}")
     if len(rows.value) <= len(rows.names):
-        raise Singular(f"{len(rows.value)} rows for {len(rows.names)} costs")
+        raise Singular(f"{len(rows.value)} rows for {len(rows.names)} costs: {', '.join(rows.names)}")
     _condition(rows.counts, rows.names)
 
 

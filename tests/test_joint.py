@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,6 +33,24 @@ def test_intervals_hold_known_costs_as_often_as_they_say(analogy: float) -> None
     # 95 % of 2000, of which the twenty of one trial are correlated
     assert 0.93 <= held / (trials * len(TRUE)) <= 0.97
     assert np.median(near) < 0.05
+
+
+def test_one_pass_in_five_that_is_slower_bends_no_cost() -> None:
+    held, biased = 0, []
+    for seed in range(40):
+        machine = Machine(seed, noise=0.02, equation=0.03, method=0.05)
+        passes = [slower(equation, machine) for equation in ladder.equations(machine.climb(20))]
+        table = fit([*machine.probes(20), *passes]).table
+        held += sum(table[name].low <= value <= table[name].high for name, value in TRUE.items())
+        biased.append(table["load.event"].value / TRUE["load.event"] - 1)
+    assert held / (40 * len(TRUE)) >= 0.93
+    assert abs(np.mean(biased)) < 0.03
+
+
+def slower(equation: Equation, machine: Machine) -> Equation:
+    """Now and then one that takes a fifth to three fifths longer."""
+    factor = 1 + machine.between(0.2, 0.6) * (machine.between(0, 1) < 0.2)
+    return replace(equation, value=equation.value * factor, whole=equation.whole * factor)
 
 
 def test_more_noise_gives_wider_intervals_and_more_passes_narrower_ones() -> None:

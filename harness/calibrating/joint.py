@@ -1,8 +1,9 @@
 """One fit of all costs at once: the ladder's and the probes' equations, each weighed by how well it is known.
 
 An equation says that a measured time is a sum of counts times costs. Those of one source (a thread of a rung, a figure of
-a probe), taken in several passes, become one row: their mean, with a standard error from how the passes scatter about
-the fit. Counts that change from pass to pass are no error, since time and counts change together. Two errors come on top:
+a probe), taken in several passes, become one row: their mean counts, and the time that goes with these by the pass that
+misses the fit by the median, so that some slow passes bend nothing; with a standard error from how the passes scatter about
+the fit. Counts that change from pass to pass are no error, since time and counts change together. Errors that come on top:
 
 - the ladder's equations are simplifications: what its rows miss by beyond their scatter is a share of the processor time
   that they explain, the same for all, found where chi-square equals its degrees of freedom (Paule and Mandel 1982);
@@ -27,7 +28,7 @@ from models.quantiles import t_quantile
 Array = NDArray[np.float64]
 
 MOST_CONDITION = 1e3
-LEAST_ERROR = 1e-3  # of a row's time: no mean is believed to be better known
+LEAST_ERROR = 1e-3  # of a row's time: none is believed to be better known
 SHARED_DF = 4  # passes more in which a row counts as seen, with the scatter of its kind
 METHOD_ERROR = 0.05  # of a probe's row, as a share
 ANALOGY_ERROR = 0.3  # that of an analogy, at least
@@ -97,15 +98,23 @@ class _Rows:
         counts = np.array([[e.terms.get(name, 0.0) for name in self.names] for e in group])
         return counts / whole, np.array([e.value for e in group]) / whole
 
+    def settle(self, costs: Array) -> None:
+        """Takes each row's value from the passes' median distance to the fit."""
+        missed = [np.median(value - counts @ costs) for counts, value in self._each]
+        self.value = self.counts @ costs + np.array(missed)
+
     def sampling(self, costs: Array) -> Array:
-        """Variance of each row's mean, from the scatter of its passes about the fit and that of all rows of its kind."""
+        """Variance of each row's value, from the scatter of its passes about the fit and that of all rows of its kind.
+
+        A median varies as π/2 of a mean where the passes are about normal.
+        """
         df = np.array([len(group) - 1 for group in self.groups])
         squares = np.array([_squares(value - counts @ costs) for counts, value in self._each])
         found = np.empty(len(df))
         for kind in (self.ladder, ~self.ladder):
             shared = squares[kind].sum() / max(df[kind].sum(), 1)
             found[kind] = (SHARED_DF * shared + squares[kind]) / (SHARED_DF + df[kind])
-        return np.asarray(np.maximum(found / (df + 1), LEAST_ERROR**2))
+        return np.asarray(np.maximum(math.pi / 2 * found / (df + 1), LEAST_ERROR**2))
 
 
 def _squares(values: Array) -> float:
@@ -123,7 +132,8 @@ def fit(equations: Iterable[Equation]) -> Fit:
     rows = _Rows(equations)
     _check(rows)
     variance, between = _variances(rows)
-    weighed, value = rows.counts / np.sqrt(variance)[:, None], rows.value / np.sqrt(variance)
+    sigma = np.sqrt(variance)
+    weighed, value = rows.counts / sigma[:, None], rows.value / sigma
     condition = _condition(weighed, rows.names)
     solution = _nonnegative(weighed, value)
     covariance = np.linalg.inv(weighed.T @ weighed)
@@ -200,6 +210,7 @@ def _variances(rows: _Rows) -> tuple[Array, float]:
     own = np.select([rows.ladder, rows.analogy], [0.0, ANALOGY_ERROR**2], METHOD_ERROR**2)
     disagreement = np.zeros(len(own))
     for _ in range(ROUNDS):
+        rows.settle(costs)
         known = rows.sampling(costs) + own
         between = _between(rows, known + disagreement)
         variance = known + np.where(rows.ladder, between, 0.0)

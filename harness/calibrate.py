@@ -35,7 +35,7 @@ SHIFT, NULL_SHIFT = 0.05, 0.10
 NULL = ladder.Rung("select", 16)
 PATIENCE = 4.0  # s into the ladder up to which disturbed rungs are run again
 NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 150 ms)
-FORMAT = 2
+FORMAT = 3
 YARDSTICKS = 15
 
 

@@ -161,7 +161,7 @@ class Machine:
             "wakeup calls": 4 * call,
             "wakeup pingpong": 2 * switch
             + sleeps * (TRUE["machine.wake_futex"] + call)  # one wakes, one waits
-            + (2 - sleeps) * call,  # nobody slept
+            + (2 - sleeps) * 2 * call,  # nobody slept: one wakes nobody, one finds the answer there
             "readiness epoll": TRUE["load.poll"],
             "readiness select": TRUE["select.poll"],
             "fork": TRUE["machine.fork"],

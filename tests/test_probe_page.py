@@ -63,6 +63,14 @@ def test_every_result_stands_in_the_table_with_its_units(page: Page) -> None:
         assert cells[6] == " ".join(row["flags"])
 
 
+def test_launches_that_do_not_count_are_said_to_be_left_out() -> None:
+    rows = results()
+    rows[0] = {**rows[0], "left_out": 2}
+    count = len(rows[0]["launches"])
+    page = Page(probe_page.page(document(rows)))
+    assert any(f"{count} of {count + 2}" in row for row in page.rows)
+
+
 def test_a_rejected_result_is_struck_out_and_said_to_be(text: str, page: Page) -> None:
     rejected = [row for row in results() if "rejected" in row["flags"]]
     struck = re.findall(r'<tr class="rejected">.*?</tr>', text)

@@ -23,7 +23,7 @@ def with_pull(costs: Costs, readings: Mapping[Rung, Sequence[Reading]]) -> Costs
     """The costs with the share of times that brings the simulated use of the CPUs closest to the measured one."""
     found = []
     for rung, several in readings.items():
-        if rung.server == "select" or ("wait", "spin") in rung.options:
+        if rung.server == "select" or rung.spins:
             continue
         reading = middle(several)
         used = reading.throughput * (reading.server + reading.load) / costs.cpus

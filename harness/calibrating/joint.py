@@ -1,8 +1,9 @@
 """One fit of all costs at once: the ladder's and the probes' equations, each weighed by how well it is known.
 
 An equation says that a measured time is a sum of counts times costs. Those of one source (a thread of a rung, a figure of
-a probe), taken in several passes, become one row: their mean, with a standard error from how the passes scatter about
-the fit. Counts that change from pass to pass are no error, since time and counts change together. Two errors come on top:
+a probe), taken in several passes, become one row: their mean counts, and the time that goes with these by the pass that
+misses the fit by the median, so that some slow passes bend nothing; with a standard error from how the passes scatter about
+the fit. Counts that change from pass to pass are no error, since time and counts change together. Errors that come on top:
 
 - the ladder's equations are simplifications: what its rows miss by beyond their scatter is a share of the processor time
   that they explain, the same for all, found where chi-square equals its degrees of freedom (Paule and Mandel 1982);
@@ -27,10 +28,8 @@ from models.quantiles import t_quantile
 Array = NDArray[np.float64]
 
 MOST_CONDITION = 1e3
-LEAST_ERROR = 1e-3  # of a row's time: no mean is believed to be better known
-SHARED_DF = (
-    4  # a row's scatter counts as if it had been seen in so many passes more, with the scatter of its kind
-)
+LEAST_ERROR = 1e-3  # of a row's time: none is believed to be better known
+SHARED_DF = 4  # passes more in which a row counts as seen, with the scatter of its kind
 METHOD_ERROR = 0.05  # of a probe's row, as a share
 ANALOGY_ERROR = 0.3  # that of an analogy, at least
 ROUNDS = 3
@@ -99,15 +98,23 @@ class _Rows:
         counts = np.array([[e.terms.get(name, 0.0) for name in self.names] for e in group])
         return counts / whole, np.array([e.value for e in group]) / whole
 
+    def settle(self, costs: Array) -> None:
+        """Takes each row's value from the passes' median distance to the fit."""
+        missed = [np.median(value - counts @ costs) for counts, value in self._each]
+        self.value = self.counts @ costs + np.array(missed)
+
     def sampling(self, costs: Array) -> Array:
-        """Variance of each row's mean, from the scatter of its passes about the fit and that of all rows of its kind."""
+        """Variance of each row's value, from the scatter of its passes about the fit and that of all rows of its kind.
+
+        A median varies as π/2 of a mean where the passes are about normal.
+        """
         df = np.array([len(group) - 1 for group in self.groups])
         squares = np.array([_squares(value - counts @ costs) for counts, value in self._each])
         found = np.empty(len(df))
         for kind in (self.ladder, ~self.ladder):
             shared = squares[kind].sum() / max(df[kind].sum(), 1)
             found[kind] = (SHARED_DF * shared + squares[kind]) / (SHARED_DF + df[kind])
-        return np.asarray(np.maximum(found / (df + 1), LEAST_ERROR**2))
+        return np.asarray(np.maximum(math.pi / 2 * found / (df + 1), LEAST_ERROR**2))
 
 
 def _squares(values: Array) -> float:
@@ -125,7 +132,8 @@ def fit(equations: Iterable[Equation]) -> Fit:
     rows = _Rows(equations)
     _check(rows)
     variance, between = _variances(rows)
-    weighed, value = rows.counts / np.sqrt(variance)[:, None], rows.value / np.sqrt(variance)
+    sigma = np.sqrt(variance)
+    weighed, value = rows.counts / sigma[:, None], rows.value / sigma
     condition = _condition(weighed, rows.names)
     solution = _nonnegative(weighed, value)
     covariance = np.linalg.inv(weighed.T @ weighed)
@@ -135,7 +143,7 @@ def fit(equations: Iterable[Equation]) -> Fit:
     errors = np.sqrt(np.diag(covariance)) * t_quantile(df)
     return Fit(
         {
-            name: _cost(float(v), float(e), source)
+            name: cost(float(v), float(e), source)
             for name, v, e, source in zip(rows.names, solution, errors, sources, strict=True)
         },
         Covariance(tuple(rows.names), tuple(tuple(row) for row in covariance.tolist())),
@@ -149,9 +157,10 @@ def fit(equations: Iterable[Equation]) -> Fit:
     )
 
 
-def _cost(value: float, error: float, source: str) -> Cost:
-    at_bound = "" if value > 0 else "; at its bound, 0"
-    return Cost(value, max(value - error, 0.0), value + error, source + at_bound)
+def cost(value: float, error: float, source: str) -> Cost:
+    """A cost with its error; one that cannot be told from 0 says so, with its source."""
+    doubt = "; at its bound, 0" if value <= 0 else "; may be 0" if error >= value else ""
+    return Cost(value, max(value - error, 0.0), value + error, source + doubt)
 
 
 def _row(rows: _Rows, i: int, missed: Array, variance: Array) -> Row:
@@ -168,7 +177,7 @@ def _check(rows: _Rows) -> None:
         never = [name for name, seen in zip(rows.names, counted, strict=True) if not seen]
         raise Singular(f"never counted: {', '.join(never)}")
     if len(rows.value) <= len(rows.names):
-        raise Singular(f"{len(rows.value)} rows for {len(rows.names)} costs")
+        raise Singular(f"{len(rows.value)} rows for {len(rows.names)} costs: {', '.join(rows.names)}")
     _condition(rows.counts, rows.names)
 
 
@@ -201,6 +210,7 @@ def _variances(rows: _Rows) -> tuple[Array, float]:
     own = np.select([rows.ladder, rows.analogy], [0.0, ANALOGY_ERROR**2], METHOD_ERROR**2)
     disagreement = np.zeros(len(own))
     for _ in range(ROUNDS):
+        rows.settle(costs)
         known = rows.sampling(costs) + own
         between = _between(rows, known + disagreement)
         variance = known + np.where(rows.ladder, between, 0.0)

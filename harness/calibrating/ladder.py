@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.calibrating.joint import Equation, Fit, Singular
+from harness.calibrating.joint import Equation, Fit, Singular, cost
 from models.costs import Cost
 from models.quantiles import t_quantile
 from models.scenario import Scenario
@@ -43,6 +43,10 @@ class Rung:
         return f"ladder {self.server} N={self.clients}{demand}" + "".join(
             f" {k}={v}" for k, v in self.options
         )
+
+    @property
+    def spins(self) -> bool:
+        return ("wait", "spin") in self.options
 
     def scenario(self, seed: int) -> Scenario:
         options = {"clients": self.clients, "demand": self.demand, **dict(self.options)}
@@ -92,10 +96,6 @@ def read(record: Mapping[str, Any]) -> Reading:
     )
 
 
-def _spins(rung: Rung) -> bool:
-    return ("wait", "spin") in rung.options
-
-
 def calm(several: Sequence[Reading]) -> list[Reading]:
     """The runs that other processes left alone; at least the half that they disturbed least."""
     order = sorted(several, key=lambda r: r.neighbours)
@@ -114,7 +114,7 @@ def equations(readings: Mapping[Rung, Sequence[Reading]]) -> list[Equation]:
     return [
         equation
         for rung, several in readings.items()
-        if not _spins(rung)
+        if not rung.spins
         for reading in calm(several)
         for equation in _of_rung(rung, reading)
     ]
@@ -201,7 +201,7 @@ CYCLE = {"load.event": 1.0, "select.event": 1.0, "machine.wake_sleeper": 2.0}
 def derived(readings: Mapping[Rung, Sequence[Reading]], found: Fit) -> dict[str, Cost]:
     """The costs that no equation holds, from the rungs that show them."""
     alone = Rung("select", 1)
-    spinning = [r for rung, several in readings.items() if _spins(rung) for r in calm(several)]
+    spinning = [r for rung, several in readings.items() if rung.spins for r in calm(several)]
     return {
         "machine.wake_latency": _latency(alone, calm(readings[alone]), found),
         "queues.spin_held": _held(spinning),
@@ -214,7 +214,7 @@ def _latency(rung: Rung, readings: Sequence[Reading], found: Fit) -> Cost:
     cycle, spread = _typical([1 / reading.throughput for reading in readings])
     value = max((cycle - known) / 2, 0.0)
     error = math.hypot(spread, 2 * math.sqrt(found.covariance.of(CYCLE))) / 2
-    return Cost(value, max(value - error, 0.0), value + error, f"{rung.name}: cycle of one client")
+    return cost(value, error, f"{rung.name}: cycle of one client")
 
 
 def _held(readings: Sequence[Reading]) -> Cost:

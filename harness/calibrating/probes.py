@@ -60,17 +60,17 @@ def _unit(name: str, terms: Mapping[str, float], **options: str) -> Probe:
     return Probe(name, (Figure(terms),), options)
 
 
-# A yield is a call and a switch, with the scheduler's part in it. Two ends on one CPU that wake each other switch twice;
-# who is woken may pre-empt its waker, who then finds the answer there and need not sleep: sleeps are counted. To sleep
-# is taken to be a call that fails, and a switch. So there are two plain calls in any case: for each sleep one that
-# waits, for each other hop one that wakes nobody.
+# A yield is a call and a switch, with the scheduler's part in it. Two ends on one CPU that wake each other switch twice in
+# a round trip, and make four calls. Who is woken may pre-empt its waker, who then finds the answer there and need not
+# sleep: sleeps are counted. To sleep is taken to be a call that fails, and a switch. A wake-up that finds a sleeper has
+# its call in its cost, so that for each sleep one plain call less is left of the four.
 PROBES = (
     _unit("syscall", {"machine.syscall": 1}),
     _unit("switch", {"machine.switch": 2, "machine.syscall": 2}, variant="yield"),
     _unit("wakeup", {"machine.futex": 4}, variant="calls"),
     Probe(
         "wakeup",
-        (Figure({"machine.switch": 2, "machine.futex": 2}, {"machine.wake_futex": 1}),),
+        (Figure({"machine.switch": 2, "machine.futex": 4}, {"machine.wake_futex": 1, "machine.futex": -1}),),
         {"variant": "pingpong"},
     ),
     Probe(
@@ -147,7 +147,9 @@ def _equation(probe: Probe, figure: Figure, found: Mapping[str, Any]) -> Equatio
         ns = statistics.median(end["samples"]) - found["clock_ns"] / end["batch"] - found["loop_ns"]
     seconds = max(ns * 1e-9, DIGITS)
     sleeps = sum(e["voluntary"] for e in found["ends"]) / found["ends"][0]["units"]
-    terms = {**figure.terms, **{name: count * sleeps for name, count in figure.slept.items()}}
+    terms = dict(figure.terms)
+    for name, count in figure.slept.items():
+        terms[name] = terms.get(name, 0.0) + count * sleeps
     return Equation(probe.source, figure.note, "analogy" if figure.note else "probe", terms, seconds, seconds)
 
 

@@ -29,10 +29,8 @@ from models.quantiles import t_quantile
 from pyx import registry
 
 CALLS, UNIT, ONE_SIZE = "calls", "round trip", 8
-SLEEPS, MOST_SLEEPS = (
-    "sleeps",
-    2,
-)  # knob of `calls` where an end that need not wait makes fewer calls, and its default
+SLEEPS = "sleeps"  # knob of `calls` where an end that need not wait makes fewer calls
+MOST_SLEEPS = 2  # its default
 SAME, ALONE, FREE = "same_cpu", "alone", "free"
 ENDS = 2
 LEAST_SLEEPS = 0.1  # of a round trip of `wakeup`, below which it says nothing of waking

@@ -81,6 +81,11 @@ def alone(rows: Sequence[Row]) -> Figure:
             showlegend=False,
             hoverinfo="skip",
         )
+    _lay_out_alone(made, rows, labels, len(kinds))
+    return made
+
+
+def _lay_out_alone(made: Figure, rows: Sequence[Row], labels: Sequence[str], kinds: int) -> None:
     figure_style.dress(made, ())
     times = [row["median_ns"] / 1e3 for row in rows]
     low, high = math.log10(min(times)), math.log10(max(times))
@@ -89,12 +94,11 @@ def alone(rows: Sequence[Row]) -> Figure:
     made.update_yaxes(range=[-0.7, len(labels) - 0.3], showgrid=False)
     made.update_yaxes(tickvals=list(range(len(labels))), ticktext=ticks(rows, labels))
     made.update_layout(
-        height=(CELL + 8 * (len(kinds) - 1)) * len(labels) + 84,
+        height=(CELL + 8 * (kinds - 1)) * len(labels) + 84,
         margin={"l": 8, "r": 12, "t": 24, "b": 44},
-        showlegend=len(kinds) > 1,
+        showlegend=kinds > 1,
         legend={"y": 1.0, "yanchor": "bottom"},
     )
-    return made
 
 
 def _errors(rows: Sequence[Row]) -> dict[str, Any]:
@@ -241,6 +245,17 @@ def _axis(made: Figure, values: Sequence[float]) -> None:
     made.update_xaxes(ticktext=[figure(value, 6) for value in values[::step]])
 
 
+def _binned(samples: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges of bins, µs, and the % of the samples in each."""
+    values = np.asarray(samples, dtype=float) / 1e3
+    values = values[values > 0]
+    if not len(values):  # the subtraction left nothing that has a logarithm
+        values = np.array([1e-6])
+    low, high = float(values.min()), float(np.quantile(values, TAIL))
+    edges = np.geomspace(low * 0.98, max(high * 1.02, low * 1.1), BINS + 1)
+    return edges, np.histogram(values, edges)[0] / len(values) * 100
+
+
 def distribution(row: Row, samples: NDArray[np.float64]) -> Figure:
     """How the samples of a result are spread, % of them by time on a logarithmic axis, with its median and launches.
 
@@ -251,13 +266,7 @@ def distribution(row: Row, samples: NDArray[np.float64]) -> Figure:
     """
     from plotly.graph_objects import Figure
 
-    values = np.asarray(samples, dtype=float) / 1e3
-    values = values[values > 0]
-    if not len(values):  # the subtraction left nothing that has a logarithm
-        values = np.array([1e-6])
-    low, high = float(values.min()), float(np.quantile(values, TAIL))
-    edges = np.geomspace(low * 0.98, max(high * 1.02, low * 1.1), BINS + 1)
-    counts = np.histogram(values, edges)[0] / len(values) * 100
+    edges, counts = _binned(samples)
     made = Figure()
     made.add_scatter(
         x=[round(float(x), 6) for x in edges],

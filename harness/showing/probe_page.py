@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,26 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.showing import probe_figures, probe_heat
-from harness.showing.page_tables import facts, flat, folded, head, plain
+from harness.showing import probe_figures, probe_heat, probe_numbers
+from harness.showing.page_tables import facts, flat, folded
 from harness.showing.placing import filled, joined, placed, save
 from harness.showing.probe_words import (
     KINDS,
     POSITIONS,
     REJECTED,
     Row,
-    bounds,
     dimensions,
-    form,
     meanings,
     name,
     plainest,
     rejected,
-    settings,
     time,
     told,
 )
-from models.wording import figure, listed, percent, seconds
+from models.wording import listed, percent, seconds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -43,25 +39,6 @@ MOST = 60  # distributions in a page
 MOST_NAMED = 6  # results that a warning names
 SHIFT = 0.03  # of the yardstick over the run, from which it is said
 NOTED = (REJECTED, "two_humped", "unstable")  # flags with which a distribution is shown without a click
-_HEADS = {
-    "form": "",
-    "ends": "",
-    "position": "",
-    "pairs": "",
-    "cores": "",
-    "size": "bytes",
-    "median": "a unit",
-    "95 %": "of the median",
-    "p99": "a unit",
-    "settings, flags": "",
-    "subtracted": "a unit",
-    "switches": "a unit and end",
-    "samples": "",
-    "launches": "",
-    "notes": "",
-}
-_SAME = ("pairs", "size", "launches")  # said once where all have the same
-_WORDS = {"settings, flags", "notes"}
 
 
 def write(document: Mapping[str, Any], samples: Samples | None, path: str | os.PathLike[str]) -> None:
@@ -96,8 +73,8 @@ def page(document: Mapping[str, Any], samples: Samples | None = None) -> str:
         *picture,
         "</section>",
         *_distributions(rows, samples or {}, plots),
-        *_table(rows, meanings(document)),
-        *_made_of(rows),
+        *probe_numbers.table(rows, meanings(document)),
+        *probe_numbers.made_of(rows),
         *_missing(document),
         *_method(document),
     ]
@@ -247,91 +224,6 @@ def _spread(
     yield "</div>"
 
 
-def _table(rows: Sequence[Row], about: Mapping[str, str]) -> Iterator[str]:
-    """All results by primitive, and what their flags mean."""
-    yield "<h2>Numbers</h2>"
-    shown = _shown(rows)
-    heads = "".join(head(column, _HEADS[column]) for column in shown)
-    yield '<div class="scroll"><table class="results">'
-    yield f"<thead><tr>{heads}</tr></thead>"
-    for probe, unit in dict.fromkeys((row["probe"], row["unit_of_work"]) for row in rows):
-        title = f"{html.escape(probe)} <small>a unit is: {html.escape(unit)}</small>"
-        yield f'<tbody><tr class="group"><th scope="rowgroup" colspan="{len(shown)}">{title}</th></tr>'
-        yield from (_row(row, shown) for row in rows if (row["probe"], row["unit_of_work"]) == (probe, unit))
-        yield "</tbody>"
-    yield "</table></div>"
-    same = [f"{key}: {_texts(rows[0])[key]}" for key in _SAME if rows and key not in shown]
-    if same:
-        yield f'<p class="note">For all of these: {html.escape(", ".join(same))}.</p>'
-    seen = list(dict.fromkeys(flag for row in rows for flag in row["flags"]))
-    if seen:
-        yield facts([(flag, about.get(flag, "–")) for flag in seen], ("flag", "what it means"))
-
-
-def _shown(rows: Sequence[Row]) -> list[str]:
-    """The columns that tell rows apart, and those that always stand there."""
-    bare = {key for key in _SAME if len({_texts(row)[key] for row in rows}) < 2}
-    bare |= set() if any(row["position"] == "free" for row in rows) else {"cores"}
-    bare |= set() if any(row["notes"] for row in rows) else {"notes"}
-    return [column for column in _HEADS if column not in bare]
-
-
-def _row(row: Row, shown: Sequence[str]) -> str:
-    struck = {"median", "95 %", "p99"} if rejected(row) else set()
-    cells = _texts(row)
-    body = "".join(
-        f"<td{' class=words' if column in _WORDS else ''}>"
-        + (f"<s>{html.escape(cells[column])}</s>" if column in struck else html.escape(cells[column]))
-        + "</td>"
-        for column in shown
-    )
-    return f'<tr class="{"rejected" if rejected(row) else ""}">{body}</tr>'
-
-
-def _texts(row: Row) -> dict[str, str]:
-    """A row's cells by column."""
-    settled = [f"{knob} = {value}" for knob, value in settings(row).items()]
-    return {
-        "form": form(row),
-        "ends": KINDS[row["kind"]],
-        "position": POSITIONS[row["position"]],
-        **{key: figure(row[key], 9) for key in ("pairs", "cores", "size", "samples")},
-        "median": time(row["median_ns"]),
-        "95 %": bounds(row),
-        "p99": time(row["p99_ns"]),
-        "settings, flags": "; ".join([*settled, " ".join(row["flags"])]).strip("; "),
-        "subtracted": time(row["overhead_ns"]),
-        "switches": _count(row["switches"]),
-        "launches": figure(len(row["launches"]), 9),
-        "notes": "; ".join(f"{key} {plain(value)}" for key, value in row["notes"].items()),
-    }
-
-
-def _count(value: float | None) -> str:
-    """A mean count; one that hardly ever happened is not written in many digits."""
-    if value is None:
-        return "–"
-    return "< 0.001" if 0 < value < 0.001 else figure(value)
-
-
-def _made_of(rows: Sequence[Row]) -> Iterator[str]:
-    """The parts as figures, behind a line to click."""
-    split = [
-        (
-            told(row, rows),
-            part["part"],
-            time(part["ns"]),
-            f"{time(part['low_ns'])} – {time(part['high_ns'])}",
-            percent(part["ns"] / row["median_ns"] if part["ns"] is not None else math.nan),
-        )
-        for row in rows
-        for part in (row["parts"] or ())
-        if row["median_ns"]
-    ]
-    if split:
-        yield folded("What each round trip is made of", split, ("of", "part", "time", "95 %", "share"))
-
-
 def _missing(document: Mapping[str, Any]) -> Iterator[str]:
     """Positions that the machine lacks and what was not measured, each with its reason."""
     absent = [
@@ -365,6 +257,8 @@ def _method(document: Mapping[str, Any]) -> Iterator[str]:
         "Each figure is the median over launches of the median of a launch, and each launch is made of fresh processes. "
         "All points were visited in random order once before any was visited again, so that a drift of the machine spreads "
         "over all of them. The intervals are those of the median over launches.",
+        "Launches in which a yardstick of arithmetic and system calls took over 5 % longer than usual do not count while "
+        "three others remain: the table then says 5 of 6.",
         "Both ends are bound to their CPUs before they touch what they share, which lies on fresh pages of each pair; "
         "all are released together, and only samples while all pairs were measuring are kept.",
         "Times are integer nanoseconds of a monotonic clock. What reading it and the loop around it cost is measured and "

@@ -355,14 +355,9 @@ def check_five_clients(path):
 def check_rate(path):
     """One worker that sleeps 5 ms serves under 200 requests a second; well below that it answers in 5 ms and waiting."""
     options = (("demand", "0.005"), ("demand_kind", "sleep"), ("workers", "1"))
-    found = find(
-        path,
-        Criterion("mean", 0.03),
-        server="queues",
-        options=options,
-        window=0.4,
-        low=40,
-        high=320,
-        load="open",
-    )
-    assert found["variable"] == "arrival_rate" and 40 <= found["limit"]["low"] < found["limit"]["high"] <= 300
+    how = {"server": "queues", "options": options, "window": 0.4, "load": "open"}
+    try:
+        found = find(path, Criterion("mean", 0.03), low=80, high=300, **how)
+    except HarnessError as error:  # others on the machine spoiled the lowest rate
+        raise AssertionError(error) from error
+    assert found["variable"] == "arrival_rate" and 80 <= found["limit"]["low"] < found["limit"]["high"]

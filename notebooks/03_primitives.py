@@ -17,7 +17,7 @@
 # # What do this machine's primitives cost, and what follows for a server?
 #
 # A server is made of system calls, context switches, wake-ups and messages. We measure what those cost here, ask where
-# the time of a round trip goes, and work out below what cost no reply of one of our servers can be had.
+# the time of a round trip goes, and work out what a reply of one of our servers must cost at least.
 
 # %%
 import harness
@@ -40,16 +40,20 @@ probe_heat.heat(probes, places)
 
 # %% [markdown]
 # ## Ask
-# Between two CPUs a round trip is far dearer than on one. A message of a producer is not, at least not as much. Why?
+# Between two CPUs a round trip is far dearer than on one. The message of a producer, who needs no answer (spsc: single
+# producer, single consumer), suffers less. Why?
 
 # %%
 near, far = places[0], places[-1]
 rows = {(name(row), row["position"]): row for row in probes["results"] if not rejected(row)}
 for label in [label for label, place in rows if place == near and (label, far) in rows]:
     here, there = rows[label, near], rows[label, far]
-    print(f"{label:20} {time(there['median_ns']):>8} a {there['unit_of_work']} between two CPUs, ", end="")
-    print(f"{there['median_ns'] / here['median_ns']:.1f} times that on one; ", end="")
-    print(f"an end slept {there['sleeps']:.2f} times, not {here['sleeps']:.2f}")
+    more, ratio = there["median_ns"] - here["median_ns"], there["median_ns"] / here["median_ns"]
+    print(
+        f"{label:17} {there['unit_of_work']:11} {time(more):>8} more between two CPUs, {ratio:.1f} times; ",
+        end="",
+    )
+    print(f"sleeps of each end: {there['sleeps']:.2f}, on one CPU {here['sleeps']:.2f}")
 
 # %% [markdown]
 # What a round trip is made of, first on one CPU, then between two:

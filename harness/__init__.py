@@ -1,4 +1,4 @@
-"""All that touches the machine: measuring, calibrating, sweeping, storing, reporting; and the CLI."""
+"""All that touches the machine: measuring, calibrating, sweeping, probing, storing, reporting; and the CLI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from harness.cell import Cell
     from models.scenario import Scenario
 
-__all__ = ["measure", "sweep"]
+__all__ = ["measure", "probe", "sweep"]
 
 
 def measure(scenario: Scenario, **settings: Any) -> Cell:
@@ -16,6 +16,18 @@ def measure(scenario: Scenario, **settings: Any) -> Cell:
     from harness import measuring
 
     return measuring.measure(scenario, **settings)
+
+
+def probe(*probes: str, **settings: Any) -> dict[str, Any]:
+    """Measures what primitives cost on this machine, all or those named.
+
+    The settings are the fields of harness.probing.wanted.Request, in the words of `python -m harness probe`; the document
+    is the one that command writes, and points that failed stand in its `refused`.
+    """
+    from harness.probing import running
+    from harness.probing.wanted import Request
+
+    return running.run(Request(probes, **settings)).document
 
 
 def sweep(*variables: str, **settings: Any) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 import trials
 
 from pyx.probing import EXECUTABLE, ProbeError, launch
+
+Meddle = Callable[[list[int]], None]  # done to the processes of a run's ends
 
 PATIENCE = 2.0  # s in which a run must have ended after something went wrong
 CAP_SYS_RESOURCE = 24
@@ -74,24 +77,39 @@ def under_way(
     _until(lambda: not any(map(alive, found)))
 
 
-def error_after(meddle: Callable[[list[int]], None], probe: str, options: dict[str, str], **how: Any) -> str:
+def error_after(meddle: Meddle, probe: str, options: dict[str, str], **how: Any) -> str:
     """What the run says after something was done to its ends; soon, and with nothing left behind."""
-    said = []
+    return errors_after([(meddle, probe, options)], **how)[0]
+
+
+def errors_after(cases: Sequence[tuple[Meddle, str, dict[str, str]]], **how: Any) -> list[str]:
+    """The same of several runs, each meddled with when it is at work, and awaited together: to stand still takes time."""
+    said: list[str] = []
 
     def attempt() -> None:
-        with under_way(probe, options, **how) as (ends, run):
-            below = [one for end in ends for one in children(end)]
-            started = time.monotonic()
-            meddle(ends)
-            with pytest.raises(ProbeError) as caught:
-                run.finish()
-            took = time.monotonic() - started
-            _until(lambda: not any(map(alive, ends + below)))
-        said.append(str(caught.value))
-        assert took < PATIENCE
+        said.clear()
+        with contextlib.ExitStack() as stack:
+            waiting = []
+            for meddle, probe, options in cases:
+                ends, run = stack.enter_context(under_way(probe, options, **how))
+                pids = [*ends, *(one for end in ends for one in children(end))]
+                waiting.append((run, time.monotonic(), pids))
+                meddle(ends)
+            for run, since, pids in waiting:
+                with pytest.raises(ProbeError) as caught:
+                    run.finish()
+                took = time.monotonic() - since
+                _until(lambda pids=pids: not any(map(alive, pids)))
+                said.append(str(caught.value))
+                assert took < PATIENCE
 
     trials.patiently(attempt)
-    return said[-1]
+    return said
+
+
+def signalled(end: int, number: signal.Signals) -> Meddle:
+    """Sends a signal to this one of a run's ends."""
+    return lambda ends: os.kill(ends[end], number)
 
 
 def limited(folder: Path, **limits: int) -> Path:

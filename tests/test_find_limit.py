@@ -16,6 +16,7 @@ from harness import document, durations, sweeping, table
 from harness.cell import Replicate
 from harness.cli import main
 from harness.errors import HarnessError
+from harness.limit import bracketing
 from harness.limit import finding as finding_limit
 from harness.limit.bracketing import BEYOND, UNDECIDED, WITHIN, Range, bracket, next_value
 from harness.limit.trial import Criterion, Trial
@@ -327,7 +328,8 @@ def test_a_real_server_of_two_sleeping_workers_holds_five_clients_within_its_lim
     trials.patiently(lambda: check_five_clients(stores(tmp_path)))
 
 
-def test_a_real_open_load_is_searched_by_its_rate(tmp_path):
+def test_a_real_open_load_is_searched_by_its_rate(tmp_path, monkeypatch):
+    monkeypatch.setattr(bracketing, "NEAR", 1.5)  # a wide bracket does, and takes few runs near the limit
     trials.patiently(lambda: check_rate(stores(tmp_path)))
 
 
@@ -344,8 +346,8 @@ def check_five_clients(path):
         Criterion("mean", 0.0275),
         server="queues",
         options=options,
-        window=0.25,
-        high=16,
+        window=0.2,
+        high=8,
     )
     assert found["limit"]["low"] in (4, 5) and found["limit"]["high"] in (5, 6)
 
@@ -353,13 +355,9 @@ def check_five_clients(path):
 def check_rate(path):
     """One worker that sleeps 5 ms serves under 200 requests a second; well below that it answers in 5 ms and waiting."""
     options = (("demand", "0.005"), ("demand_kind", "sleep"), ("workers", "1"))
-    found = find(
-        path,
-        Criterion("mean", 0.05),
-        server="queues",
-        options=options,
-        window=0.5,
-        low=20,
-        load="open",
-    )
-    assert found["variable"] == "arrival_rate" and 40 <= found["limit"]["low"] < found["limit"]["high"] <= 300
+    how = {"server": "queues", "options": options, "window": 0.4, "load": "open"}
+    try:
+        found = find(path, Criterion("mean", 0.03), low=80, high=300, **how)
+    except HarnessError as error:  # others on the machine spoiled the lowest rate
+        raise AssertionError(error) from error
+    assert found["variable"] == "arrival_rate" and 80 <= found["limit"]["low"] < found["limit"]["high"]

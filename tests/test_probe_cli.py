@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness import registries
 from harness.cli import main
+from harness.errors import HarnessError
 from pyx import probing, registry
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +59,19 @@ def test_no_name_measures_every_probe(capsys):
     seen = {row["probe"] for row in document["results"]} | {row["probe"] for row in document["refused"]}
     assert seen == set(registry.probes())
     assert not [row for row in document["refused"] if row["why"].startswith("failed")]
+
+
+def test_from_python_it_is_the_same_document():
+    document = harness.probe("syscall", kind="thread", variant="yield", reps=2, iterations=200)
+    (row,) = document["results"]
+    assert (row["probe"], row["variant"], row["kind"], len(row["launches"])) == (
+        "syscall",
+        "yield",
+        "thread",
+        2,
+    )
+    with pytest.raises(HarnessError, match="did you mean pipe"):
+        harness.probe("pip")
 
 
 def test_a_large_message_is_made_smaller_and_said(capsys):

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from probe_ends import errors_after, signalled
 
 from pyx.probing import EXECUTABLE, ProbeError, launch
 
@@ -261,25 +262,15 @@ def endless(*settings: str) -> tuple[subprocess.Popen[str], list[int]]:
 
 
 @pytest.mark.parametrize(
-    "settings", [[], ["variant=idle"], ["variant=busy"]], ids=["pingpong", "idle", "busy"]
+    ("number", "wanted"),
+    [(signal.SIGKILL, "end {} of pair 0 was killed by signal 9"), (signal.SIGSTOP, "pair 0 has stood still")],
 )
-@pytest.mark.parametrize("victim", [0, 1])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 @two_cpus
-def test_an_end_that_is_gone_ends_the_run(settings: list[str], victim: int, how: signal.Signals) -> None:
-    running, ends = endless(*settings)
-    os.kill(ends[victim], how)
-    began = time.monotonic()
-    said = running.communicate(timeout=10)[1]
-    assert time.monotonic() - began < 2
-    assert running.returncode == 1
-    wanted = (
-        f"end {victim} of pair 0 was killed by signal 9"
-        if how == signal.SIGKILL
-        else "pair 0 has stood still"
-    )
-    assert wanted in said
-    wait_until(lambda: not group_of(ends[0]))
+def test_an_end_that_is_gone_ends_the_run(number: signal.Signals, wanted: str) -> None:
+    victims = [(variant, end) for variant in ("pingpong", "idle", "busy") for end in (0, 1)]
+    cases = [(signalled(end, number), "wakeup", {"variant": variant}) for variant, end in victims]
+    for (_, end), said in zip(victims, errors_after(cases, cpus=apart), strict=True):
+        assert wanted.format(end) in said
 
 
 @two_cpus

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import trials
-from probe_ends import POSITIONS, error_after, limited, limited_alone, under_way
+from probe_ends import POSITIONS, error_after, errors_after, limited, limited_alone, signalled, under_way
 
 from pyx.probing import ProbeError, launch
 
@@ -173,17 +173,19 @@ def test_more_queues_than_descriptors(tmp_path):
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("variant", ["pingpong", "spsc"])
 def test_a_killed_end_is_named(variant, end):
-    said = error_after(lambda ends: os.kill(ends[end], signal.SIGKILL), "mqueue", {"variant": variant})
+    said = error_after(signalled(end, signal.SIGKILL), "mqueue", {"variant": variant})
     assert f"end {end} of pair 0 was killed by signal 9" in said
     assert not named_queue()
 
 
-@pytest.mark.parametrize("end", [0, 1])
-@pytest.mark.parametrize("variant", ["pingpong", "spsc"])
-def test_a_stopped_end_is_said(variant, end):
+def test_a_stopped_end_is_said():
     """Also one that does not take from a queue that is full."""
-    said = error_after(lambda ends: os.kill(ends[end], signal.SIGSTOP), "mqueue", {"variant": variant})
-    assert "pair 0 has stood still" in said
+    cases = [
+        (signalled(end, signal.SIGSTOP), "mqueue", {"variant": variant})
+        for variant in ("pingpong", "spsc")
+        for end in (0, 1)
+    ]
+    assert all("pair 0 has stood still" in said for said in errors_after(cases))
     assert not named_queue()
 
 

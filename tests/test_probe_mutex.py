@@ -5,7 +5,7 @@ import signal
 from statistics import median
 
 import pytest
-from probe_ends import error_after
+from probe_ends import errors_after, signalled
 
 from pyx.probing import ProbeError, launch
 
@@ -135,13 +135,23 @@ def test_what_cannot_be_is_refused(options, why):
     assert caught.value.usage
 
 
-@pytest.mark.parametrize("variant", ["shared", "handoff", "pingpong"])
-@pytest.mark.parametrize("end", [0, 1])
-def test_an_end_that_is_killed_or_stopped_ends_the_run(variant, end):
+def meddled(number):
+    """What runs say of which either end got a signal, by variant and end."""
     # work_inside: it very likely holds the mutex by then.
-    how = {"options": {"variant": variant, "work_inside": "2000"}, "cpus": HERE[:1], "ends": 2}
-    said = error_after(lambda ends: os.kill(ends[end], signal.SIGKILL), "mutex", **how)
-    assert f"end {end} of pair 0 was killed by signal 9" in said
-    said = error_after(lambda ends: os.kill(ends[end], signal.SIGSTOP), "mutex", **how)
-    # To be handed nothing for a second may come to the other end before.
-    assert "pair 0 has stood still" in said or (variant == "handoff" and "hardly a hand-off" in said)
+    cases = [(variant, end) for variant in ("shared", "handoff", "pingpong") for end in (0, 1)]
+    words = [
+        (signalled(end, number), "mutex", {"variant": variant, "work_inside": "2000"})
+        for variant, end in cases
+    ]
+    return zip(cases, errors_after(words, cpus=HERE[:1]), strict=True)
+
+
+def test_an_end_that_is_killed_ends_the_run():
+    for (_, end), said in meddled(signal.SIGKILL):
+        assert f"end {end} of pair 0 was killed by signal 9" in said
+
+
+def test_an_end_that_is_stopped_ends_the_run():
+    for (variant, _), said in meddled(signal.SIGSTOP):
+        # To be handed nothing for a second may come to the other end before.
+        assert "pair 0 has stood still" in said or (variant == "handoff" and "hardly a hand-off" in said)

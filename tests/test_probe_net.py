@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import trials
-from probe_ends import POSITIONS, error_after, limited
+from probe_ends import POSITIONS, error_after, errors_after, limited, signalled
 
 from pyx.probing import EXECUTABLE, ProbeError, launch
 
@@ -127,16 +126,15 @@ os.execv("{EXECUTABLE}", ["kneepoint-probe", *sys.argv[1:]])
     assert caught.value.usage and "sysctl" in str(caught.value)
 
 
-@pytest.mark.parametrize("probe", ["tcp", "accept"])
-@pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize(
     "number, said", [(signal.SIGKILL, "killed by signal 9"), (signal.SIGSTOP, "stood still")]
 )
-def test_an_end_that_dies_or_stops(probe, end, number, said):
-    assert said in error_after(lambda ends: os.kill(ends[end], number), probe, {}, cpus=POSITIONS[-1])
+def test_an_end_that_dies_or_stops(number, said):
+    cases = [(signalled(end, number), probe, {}) for probe in ("tcp", "accept") for end in (0, 1)]
+    assert all(said in found for found in errors_after(cases, cpus=POSITIONS[-1]))
 
 
 @pytest.mark.parametrize("probe", ["tcp", "accept"])
 def test_threads_whose_process_is_killed(probe):
-    said = error_after(lambda ends: os.kill(ends[0], signal.SIGKILL), probe, {}, kind="thread", ends=1)
+    said = error_after(signalled(0, signal.SIGKILL), probe, {}, kind="thread", ends=1)
     assert "the process of the ends was killed" in said

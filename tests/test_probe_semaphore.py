@@ -5,7 +5,7 @@ import signal
 from statistics import median
 
 import pytest
-from probe_ends import error_after
+from probe_ends import error_after, errors_after, signalled
 
 from pyx.probing import ProbeError, launch
 
@@ -91,13 +91,15 @@ def test_the_calls_alone_cost_less_than_a_round_trip_and_never_sleep(kind):
 
 @pytest.mark.parametrize("variant", ["pingpong", "spsc"])
 @pytest.mark.parametrize("end", [0, 1])
-def test_an_end_that_is_killed_or_stopped_ends_the_run(variant, end):
-    how = {"cpus": HERE[:1], "ends": 2}
-    said = error_after(
-        lambda ends: os.kill(ends[end], signal.SIGKILL), "semaphore", {"variant": variant}, **how
-    )
+def test_an_end_that_is_killed_ends_the_run(variant, end):
+    said = error_after(signalled(end, signal.SIGKILL), "semaphore", {"variant": variant}, cpus=HERE[:1])
     assert f"end {end} of pair 0 was killed by signal 9" in said
-    said = error_after(
-        lambda ends: os.kill(ends[end], signal.SIGSTOP), "semaphore", {"variant": variant}, **how
-    )
-    assert "pair 0 has stood still" in said
+
+
+def test_an_end_that_is_stopped_ends_the_run():
+    cases = [
+        (signalled(end, signal.SIGSTOP), "semaphore", {"variant": variant})
+        for variant in ("pingpong", "spsc")
+        for end in (0, 1)
+    ]
+    assert all("pair 0 has stood still" in said for said in errors_after(cases, cpus=HERE[:1]))

@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 import trials
-from probe_ends import PATIENCE, POSITIONS, alive, children, error_after, limited, under_way
+from probe_ends import (
+    PATIENCE,
+    POSITIONS,
+    alive,
+    children,
+    error_after,
+    errors_after,
+    limited,
+    signalled,
+    under_way,
+)
 
 from pyx.probing import ProbeError, launch
 
@@ -127,24 +137,18 @@ def test_standard_signals_need_no_room_in_the_limit(variant, kind, tmp_path):
 # ---- what goes wrong ----
 
 
-def killed(number: int):
-    return lambda ends: os.kill(ends[number], signal.SIGKILL)
-
-
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("variant", ["sigwaitinfo", "handler", "stop", "burst_realtime"])
 def test_a_killed_end_is_named(variant, end):
-    said = error_after(killed(end), "signal", {"variant": variant})
+    said = error_after(signalled(end, signal.SIGKILL), "signal", {"variant": variant})
     assert f"end {end} of pair 0 was killed by signal 9" in said
 
 
-@pytest.mark.parametrize(("kind", "ends", "end"), [("process", 2, 0), ("process", 2, 1), ("thread", 1, 0)])
-def test_a_stopped_end_is_said(kind, ends, end):
+@pytest.mark.parametrize(("kind", "ends"), [("process", 2), ("thread", 1)])
+def test_a_stopped_end_is_said(kind, ends):
     options = {"variant": "sigwaitinfo"}
-    said = error_after(
-        lambda pids: os.kill(pids[end], signal.SIGSTOP), "signal", options, kind=kind, ends=ends
-    )
-    assert "pair 0 has stood still" in said
+    cases = [(signalled(end, signal.SIGSTOP), "signal", options) for end in range(ends)]
+    assert all("pair 0 has stood still" in said for said in errors_after(cases, kind=kind, ends=ends))
 
 
 def test_a_killed_partner_is_said():

@@ -249,7 +249,7 @@ def test_a_process_tree_is_sampled_while_it_changes(built, logs, tmp_path):
 
 
 def test_loads_account_for_all_their_time(built, logs, tmp_path):
-    output = run_program([link(built, "load_loop", tmp_path), 300])
+    output = run_program([link(built, "load_loop", tmp_path), 150])
     assert int(output.split()[0]) > 1000
     quiet(logs)
 
@@ -263,9 +263,10 @@ def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     quiet(logs)
 
 
-def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tmp_path):
-    output = run_program([link(builds["address"], "wire_fuzz", tmp_path), 20_000])
-    assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 100_000
+@pytest.mark.parametrize("rounds", [5_000, pytest.param(50_000, marks=pytest.mark.long)])
+def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tmp_path, rounds):
+    output = run_program([link(builds["address"], "wire_fuzz", tmp_path), rounds])
+    assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 5 * rounds
     quiet(logs)
 
 

@@ -5,6 +5,7 @@ import signal
 from statistics import median
 
 import pytest
+import trials
 from probe_ends import errors_after, signalled
 
 from pyx.probing import ProbeError, launch
@@ -60,8 +61,11 @@ def test_an_owner_and_the_time_between_two_turns_burn_what_they_are_told_to():
         ends = launch("mutex", {"ends": "1", **options}, cpus=PLACES[0], budget=0.05)["ends"]
         return median(ends[0]["samples"])
 
-    assert 0.8 * 20000 < cost({"work_inside": "20000"}) < 3 * 20000
-    assert 0.8 * 20000 < cost({"work_outside": "15000", "work_inside": "5000"}) < 3 * 20000
+    def attempt():  # how fast the loop runs is measured once, when the ends begin
+        assert 0.8 * 20000 < cost({"work_inside": "20000"}) < 3 * 20000
+        assert 0.8 * 20000 < cost({"work_outside": "15000", "work_inside": "5000"}) < 3 * 20000
+
+    trials.patiently(attempt)
 
 
 @pytest.mark.parametrize("cpus", PLACES)

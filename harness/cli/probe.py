@@ -65,11 +65,14 @@ def command(
     path = running.path_for(out, given["probes"])
     with Reporting() as progress:
         outcome = running.run(Request(**given), progress, click.get_current_context().obj)
-    missing = running.write(outcome, path, report=not (no_report or outcome.interrupted))
-    if as_json and not outcome.interrupted:
-        print_json(outcome.document)
-    elif not as_json:
-        print(table.text(outcome.document))
+    try:
+        missing = running.write(outcome, path, report=not (no_report or outcome.interrupted))
+    finally:  # also where no file could be written
+        if not as_json:
+            print(table.text(outcome.document))
+        elif not outcome.interrupted:
+            print_json(outcome.document)
+    if not as_json:
         print(f"document: {path}")
         if path.with_suffix(".html").exists():
             print(f"page:     {path.with_suffix('.html')}")

@@ -215,6 +215,11 @@ def test_the_document_has_a_name_of_its_own(tmp_path, monkeypatch):
     assert running.path_for(None, ("pipe", "syscall")) != path
     with pytest.raises(HarnessError, match=r"ends in \.json"):
         running.path_for(tmp_path / "figures.csv", ())
+    with pytest.raises(HarnessError, match=r"ends in \.json"):
+        running.path_for(tmp_path, ())
+    (tmp_path / "file").touch()
+    with pytest.raises(HarnessError, match="cannot be written: Not a directory"):
+        running.path_for(tmp_path / "file/down.json", ())
 
 
 def test_the_table_shows_rows_absences_refusals_and_meanings(machine):

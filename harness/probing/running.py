@@ -75,7 +75,7 @@ def run(
     HarnessError
         When the request is wrong or nothing of it can be measured here; failures of single points are in the outcome.
     """
-    _check(request)
+    check(request)
     here = here or topology.read()
     wanted = make(request, here)
     plan = _with_companions(wanted, request)
@@ -118,7 +118,8 @@ def _with_companions(plan: Plan, request: Request) -> Plan:
     return replace(plan, points=tuple(sorted(points, key=lambda point: order.index(point.probe))))
 
 
-def _check(request: Request) -> None:
+def check(request: Request) -> None:
+    """Raises HarnessError where a number is outside its bounds."""
     for name, most in (("reps", MOST_REPS), ("iterations", MOST_ITERATIONS)):
         value = getattr(request, name)
         if value is not None and not 1 <= value <= most:

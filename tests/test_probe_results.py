@@ -209,7 +209,7 @@ def test_files_beside_each_other(machine, tmp_path):
 def test_the_document_has_a_name_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = running.path_for(None, ("pipe", "syscall"))
-    assert re.fullmatch(r"results/probe-\d{8}-\d{6}-pipe-syscall\.json", str(path))
+    assert re.fullmatch(r"results/probe-\d{8}-\d{6}-\d+-pipe-syscall\.json", str(path))
     path.parent.mkdir()
     path.touch()
     assert running.path_for(None, ("pipe", "syscall")) != path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -149,7 +150,8 @@ def path_for(out: Path | None, probes: Sequence[str]) -> Path:
 
 def _new(probes: Sequence[str]) -> Path:
     what = "-".join(probes) if 0 < len(probes) < 4 else "all" if not probes else "several"
-    stem = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{what}"
+    # With our number, as another run may begin within the same second.
+    stem = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{what}"
     names = [stem, *(f"{stem}-{n}" for n in range(2, 1000))]
     return next(path for path in (RESULTS / f"{name}.json" for name in names) if not path.exists())
 

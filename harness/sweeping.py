@@ -228,11 +228,12 @@ def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
 
 def shares(progress: Progress, title: str) -> Callable[[str, float], None]:
     """A stage of the progress that is told how much of it is done, 0 to 1, rather than each step."""
-    done = 0.0
+    begun, done = False, 0.0
 
     def report(text: str, share: float) -> None:
-        nonlocal done
-        if done == 0.0 and share == 0.0:
+        nonlocal begun, done
+        if not begun:
+            begun = True
             progress.begin(title, 1.0)
         progress.step(text, max(share - done, 0.0))
         done = max(share, done)

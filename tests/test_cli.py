@@ -11,7 +11,7 @@ from pathlib import Path
 import fakes
 import pytest
 
-from harness import provenance, registries
+from harness import provenance, registries, sweeping
 from harness.cli import main, names
 from harness.progress import Bar, Lines, Reporting, Silent
 
@@ -378,3 +378,11 @@ def test_a_page_that_cannot_be_written_takes_nothing_else_with_it(fake, capsys):
     assert "measured/s" in shown.out and "page:" not in shown.out
     assert shown.err.strip().split("\n")[-1].startswith("error: a.html: the page cannot be written")
     assert main(["sweep", "--var", "workers", *SMALL, "--out", "b.html"]) == 2
+
+
+def test_a_stage_told_by_shares_has_its_title_even_when_it_does_not_begin_at_nought(capsys):
+    report = sweeping.shares(Lines(), "calibrating")
+    report("ladder", 0.001)
+    report("ladder", 0.5)
+    first, second = capsys.readouterr().err.splitlines()
+    assert "calibrating:   0% ladder" in first and "calibrating:  50% ladder" in second

@@ -84,10 +84,14 @@ def test_a_large_message_is_made_smaller_and_said(capsys):
     ("words", "said"),
     [
         (["pip"], "pip: no such probe; did you mean pipe?"),
-        (["pipe", "--pairs", "513"], "pairs=513: outside 1:512"),
-        (["pipe", "--cores", "9999"], "cores=9999: outside 1:"),
+        (["pipe", "--pairs", "513"], "--pairs=513: outside 1:512"),
+        (["pipe", "--cores", "9999"], "--cores=9999: outside 1:"),
         (["pipe", "--reps", "0"], "--reps 0: outside"),
         (["pipe", "--out", "x.csv"], "ends in .json"),
+        (["pipe", "--out", ""], "ends in .json"),
+        (["--interactive", "pipe"], "pipe: --interactive does not read it"),
+        (["--cross-check", "--pairs", "2"], "--pairs: --cross-check does not read it"),
+        (["--cross-check", "--reps", "-4"], "--reps -4: outside"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_2(capsys, words, said):

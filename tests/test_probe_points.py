@@ -110,7 +110,7 @@ def test_native_settings_hold_the_variant():
             {"variant": "calls"},
             "--variant calls: not one of probe crowd: it comes in one form",
         ),
-        ((), {"kind": "fiber"}, "--kind fiber: not known; there are: process, thread"),
+        ((), {"kind": "fiber"}, "--kind fiber: not known; there are: all, process, thread"),
         ((), {"position": ""}, "--position : not known"),
         ((), {"settings": ("end=2",)}, "--set end: no such knob of these probes; did you mean ends?"),
         ((), {"settings": ("ends=65",)}, "ends=65: outside 1:64"),

@@ -209,12 +209,17 @@ def test_files_beside_each_other(machine, tmp_path):
 def test_the_document_has_a_name_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = running.path_for(None, ("pipe", "syscall"))
-    assert re.fullmatch(r"results/probe-\d{8}-\d{6}-pipe-syscall\.json", str(path))
+    assert re.fullmatch(r"results/probe-\d{8}-\d{6}-\d+-pipe-syscall\.json", str(path))
     path.parent.mkdir()
     path.touch()
     assert running.path_for(None, ("pipe", "syscall")) != path
     with pytest.raises(HarnessError, match=r"ends in \.json"):
         running.path_for(tmp_path / "figures.csv", ())
+    with pytest.raises(HarnessError, match=r"ends in \.json"):
+        running.path_for(tmp_path, ())
+    (tmp_path / "file").touch()
+    with pytest.raises(HarnessError, match="cannot be written: Not a directory"):
+        running.path_for(tmp_path / "file/down.json", ())
 
 
 def test_the_table_shows_rows_absences_refusals_and_meanings(machine):

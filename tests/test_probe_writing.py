@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,6 +121,33 @@ def test_a_browser_that_hangs_is_ended_with_its_children(
     assert found and "took more than 1 s" in found
     assert time.monotonic() - began < 30
     assert not runs(int((tmp_path / "child").read_text()))
+
+
+def test_nothing_is_left_of_a_browser_when_we_are_killed(page: Path, tmp_path: Path) -> None:
+    fake_browser(tmp_path, f"touch here; sleep 60 & echo $! > {tmp_path}/child; wait")
+    program = (
+        "import sys; from pathlib import Path; from harness.probing import picture;"
+        " picture.write_png(Path(sys.argv[1]), Path('x.png'))"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    ours = subprocess.Popen(
+        [sys.executable, "-c", program, str(page)],
+        env={**os.environ, "PATH": f"{tmp_path}:/bin:/usr/bin", "TMPDIR": str(temporary)},
+    )
+    until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text())
+    ours.kill()
+    ours.wait()
+    until(lambda: not list(temporary.iterdir()))
+    assert not runs(int((tmp_path / "child").read_text()))
+
+
+def until(true: Callable[[], object]) -> None:
+    """Waits for it, not for ever."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def runs(pid: int) -> bool:

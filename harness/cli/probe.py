@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from harness.cli import FAILED, INTERRUPTED, OK
 from harness.cli._options import AS_JSON, print_json
@@ -55,8 +56,10 @@ def command(
       python -m harness probe pipe syscall --kind process --json
     """
     if interactive:
+        _refuse_beside("--interactive", set())
         return _ask()
     if cross_check:
+        _refuse_beside("--cross-check", {"reps", "as_json"})
         return _cross_check(given["reps"], as_json)
     from harness.probing import running, table
     from harness.probing.wanted import Request
@@ -65,11 +68,14 @@ def command(
     path = running.path_for(out, given["probes"])
     with Reporting() as progress:
         outcome = running.run(Request(**given), progress, click.get_current_context().obj)
-    missing = running.write(outcome, path, report=not (no_report or outcome.interrupted))
-    if as_json and not outcome.interrupted:
-        print_json(outcome.document)
-    elif not as_json:
-        print(table.text(outcome.document))
+    try:
+        missing = running.write(outcome, path, report=not (no_report or outcome.interrupted))
+    finally:  # also where no file could be written
+        if not as_json:
+            print(table.text(outcome.document))
+        elif not outcome.interrupted:
+            print_json(outcome.document)
+    if not as_json:
         print(f"document: {path}")
         if path.with_suffix(".html").exists():
             print(f"page:     {path.with_suffix('.html')}")
@@ -88,6 +94,18 @@ def _status(outcome: Outcome, missing: list[str], path: Path) -> int:
     return FAILED if outcome.failed else OK
 
 
+def _refuse_beside(option: str, read: set[str]) -> None:
+    """Refuses what this option would ignore."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if parameter.opts[0] == option or name in read or not context.params[name]:
+            continue
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            said = context.params[name][0] if name == "probes" else parameter.opts[0]
+            raise click.UsageError(f"{said}: {option} does not read it; leave one of them out")
+
+
 def _ask() -> int:
     """Asks for the words, shows the command that they make, and runs it."""
     from harness.cli import _main
@@ -101,8 +119,10 @@ def _ask() -> int:
 def _cross_check(reps: int | None, as_json: bool) -> int:
     """Ours beside what other tools say of the same thing."""
     from harness import table
-    from harness.probing import peers
+    from harness.probing import peers, running
+    from harness.probing.wanted import Request
 
+    running.check(Request(reps=reps))
     rows = peers.cross_check(reps or peers.REPS)
     if as_json:
         print_json(rows)

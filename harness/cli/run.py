@@ -76,6 +76,7 @@ def _probe(wanted: Mapping[str, Any], path: Path, resume: bool, show: bool) -> t
     if resume and path.exists() and (kept := json.loads(path.read_text()))["complete"]:
         return OK, kept
     request = Request(**wanted)
+    path = running.path_for(path, ())
     with Reporting() as progress:
         outcome = running.run(request, progress, click.get_current_context().obj)
     for line in (*running.write(outcome, path, report=True), *(f"error: {said}" for said in outcome.failed)):

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LIMIT = 30.0  # s for a picture
 SIZE = re.compile(r'<meta name="picture" content="([0-9]+)x([0-9]+)">')
+# Waits for the browser's process group, then for the end of its input, and leaves nothing of either.
+SWEEP = """PATH=/bin:/usr/bin
+read -r group; read -r end
+[ "$group" ] && kill -KILL "-$group"
+rm -rf "$0" || { sleep 0.3; rm -rf "$0"; }"""
 USUAL = ("1200", "1600")  # px, of a page that does not say its size
 
 
@@ -40,9 +44,10 @@ def write_png(page: Path, png: Path, limit: float = LIMIT) -> str | None:
         return f"no browser found: open {page}; install chromium for a PNG"
     try:
         found = SIZE.search(page.read_text(encoding="utf-8"))
-        with tempfile.TemporaryDirectory(prefix="kneepoint-picture-", ignore_cleanup_errors=True) as folder:
+        with _swept() as (folder, sweeper):
             draft = Path(folder, "picture.png")
-            why = _run(_words(browser, page, draft, folder, found.groups() if found else USUAL), limit)
+            words = _words(browser, page, draft, folder, found.groups() if found else USUAL)
+            why = _run(words, folder, sweeper, limit)
             if why is None and not draft.exists():
                 why = "it ended without one"
             if why is None:
@@ -72,25 +77,35 @@ def _words(browser: str, page: Path, draft: Path, folder: str, size: Sequence[st
     return [*words, f"{page.resolve().as_uri()}#picture"]
 
 
-def _run(words: Sequence[str], limit: float) -> str | None:
-    """Runs the browser in a process group of its own, which is ended whatever happens; why it failed, or None."""
+@contextmanager
+def _swept() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A folder, and the process that removes it at the end of this or of our own process, however that comes."""
+    folder = tempfile.mkdtemp(prefix="kneepoint-picture-")
+    with subprocess.Popen(
+        ["/bin/sh", "-c", SWEEP, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as sweeper:
+        yield folder, sweeper
+
+
+def _run(words: Sequence[str], folder: str, sweeper: subprocess.Popen[bytes], limit: float) -> str | None:
+    """Runs the browser in a process group of its own, which the sweeper ends; why it failed, or None."""
     started = subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": "."},  # a whole path could be too long for its socket
     )
+    assert sweeper.stdin is not None
+    os.write(sweeper.stdin.fileno(), b"%d\n" % started.pid)
     try:
         status = started.wait(limit)
     except subprocess.TimeoutExpired:
         return f"it took more than {limit:g} s"
-    finally:
-        _end(started)
     return f"it ended with status {status}" if status else None
-
-
-def _end(started: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # the usual end: nothing is left of it
-        os.killpg(started.pid, signal.SIGKILL)
-    started.wait()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from harness.probing.points import Plan, make
 from harness.probing.wanted import MOST_ITERATIONS, MOST_REPS, Request
 from harness.progress import Progress, Silent
 from harness.showing import probe_page
+from harness.showing.placing import save
 from harness.sweeping import RESULTS
 from pyx import bench, probing
 
@@ -72,11 +76,12 @@ def run(
     HarnessError
         When the request is wrong or nothing of it can be measured here; failures of single points are in the outcome.
     """
-    _check(request)
+    check(request)
     here = here or topology.read()
     wanted = make(request, here)
     plan = _with_companions(wanted, request)
-    asked = {place for place, point in enumerate(plan.points) if point in wanted.points}
+    ours = set(wanted.points)
+    asked = {place for place, point in enumerate(plan.points) if point in ours}
     effort = launching.Effort.of(len(plan.points), request.quick, request.reps, request.iterations)
     started, before = time.time(), _yardstick()
     machine = provenance.collect(arguments)
@@ -114,7 +119,8 @@ def _with_companions(plan: Plan, request: Request) -> Plan:
     return replace(plan, points=tuple(sorted(points, key=lambda point: order.index(point.probe))))
 
 
-def _check(request: Request) -> None:
+def check(request: Request) -> None:
+    """Raises HarnessError where a number is outside its bounds."""
     for name, most in (("reps", MOST_REPS), ("iterations", MOST_ITERATIONS)):
         value = getattr(request, name)
         if value is not None and not 1 <= value <= most:
@@ -131,15 +137,27 @@ def _yardstick() -> float:
 
 
 def path_for(out: Path | None, probes: Sequence[str]) -> Path:
-    """Where the document goes: as given, or a new file in results/."""
-    if out is not None:
-        if out.suffix not in ("", ".json"):
-            raise HarnessError(f"--out {out}: the document's name, which ends in .json", usage=True)
-        return out.with_suffix(".json")
+    """Where the document goes, as given or a new file in results/; refused if no file can be made there."""
+    if out is not None and (out.is_dir() or out.suffix not in ("", ".json")):
+        raise HarnessError(f"--out {out}: not a document's name, which ends in .json", usage=True)
+    path = _new(probes) if out is None else out.with_suffix(".json")
+    try:
+        with TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())):
+            return path
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _new(probes: Sequence[str]) -> Path:
     what = "-".join(probes) if 0 < len(probes) < 4 else "all" if not probes else "several"
-    stem = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{what}"
+    # With our number, as another run may begin within the same second.
+    stem = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{what}"
     names = [stem, *(f"{stem}-{n}" for n in range(2, 1000))]
     return next(path for path in (RESULTS / f"{name}.json" for name in names) if not path.exists())
+
+
+def _unwritable(path: Path, error: OSError) -> HarnessError:
+    return HarnessError(f"{path}: cannot be written: {error.strerror}; --out names another place")
 
 
 def write(outcome: Outcome, path: Path, report: bool) -> list[str]:
@@ -152,17 +170,18 @@ def write(outcome: Outcome, path: Path, report: bool) -> list[str]:
 
     Raises
     ------
-    HarnessError
-        When the document cannot be written.
+    HarnessError, ReportError
+        When they cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        samples = path.with_suffix(".npz")
-        np.savez_compressed(samples, **{name: _packed(values) for name, values in outcome.samples.items()})  # type: ignore[arg-type]
-        outcome.document["samples_file"] = samples.name
-        path.write_text(json.dumps(outcome.document, indent=1, allow_nan=False) + "\n")
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
+        raise _unwritable(path, error) from error
+    samples, packed = path.with_suffix(".npz"), io.BytesIO()
+    np.savez_compressed(packed, **{name: _packed(values) for name, values in outcome.samples.items()})  # type: ignore[arg-type]
+    save(samples, packed.getvalue(), "samples")
+    outcome.document["samples_file"] = samples.name
+    save(path, json.dumps(outcome.document, indent=1, allow_nan=False) + "\n", "document")
     writing.write_csv(outcome.document, path.with_suffix(".csv"))
     if not report:
         return []

@@ -13,12 +13,12 @@ from harness.probing.topology import POSITIONS, Topology
 from models.knobs import Knob, offer
 from pyx import registry
 
-VARIANT = "variant"
+ALL, VARIANT = "all", "variant"
 MOST_CPUS = 64  # that a launch is told to use
 PLURAL = {"process": "processes", "thread": "threads"}
 MOST_PAIRS, MOST_REPS, MOST_ITERATIONS = 512, 1000, 10**12
-PAIRS = Knob("pairs", "int", 1, f"1:{MOST_PAIRS}", "", "probe", "pairs of ends that run at once")
-SIZE = Knob("size", "int", 8, "0:67108864", "bytes", "probe", "size of a message")
+PAIRS = Knob("--pairs", "int", 1, f"1:{MOST_PAIRS}", "", "probe", "pairs of ends that run at once")
+SIZE = Knob("--size", "int", 8, "0:67108864", "bytes", "probe", "size of a message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class Wanted:
     def of(cls, request: Request, topology: Topology, table: Mapping[str, Any]) -> Wanted:
         here = len(topology.cpus)
         cores = Knob(
-            "cores", "int", 1, f"1:{min(here, MOST_CPUS)}", "(the CPUs of this process)", "probe", ""
+            "--cores", "int", 1, f"1:{min(here, MOST_CPUS)}", "(the CPUs of this process)", "probe", ""
         )
         free = () if request.cores is None else _numbers(cores, request.cores.replace("N", str(here)))
-        position = "all" if request.position is None else request.position
+        position = ALL if request.position is None else request.position
         only_free = request.cores is not None and request.position is None
         return cls(
             topology,
@@ -128,13 +128,11 @@ def _numbers(knob: Knob, text: str) -> tuple[int, ...]:
 
 
 def _words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
-    if text == "all":
-        return tuple(known)
     found = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for word in found:
-        if word not in known:
-            raise ValueError(f"--{option} {word}: not known{offer(word, known)}")
-    return found
+        if word not in (ALL, *known):
+            raise ValueError(f"--{option} {word}: not known{offer(word, (ALL, *known))}")
+    return tuple(known) if ALL in found else found
 
 
 def _settings(request: Request, table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -27,7 +27,7 @@ class ReportError(RuntimeError):
     """The page could not be written; the message is one line for the user."""
 
 
-def save(path: str | os.PathLike[str], text: str, what: str = "page") -> None:
+def save(path: str | os.PathLike[str], content: str | bytes, what: str = "page") -> None:
     """Writes a file; one that was there is replaced at once or not at all.
 
     Raises
@@ -38,7 +38,7 @@ def save(path: str | os.PathLike[str], text: str, what: str = "page") -> None:
     target = Path(path)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8", newline="")
+        draft.write_bytes(content if isinstance(content, bytes) else content.encode())
         draft.replace(target)
     except OSError as error:
         draft.unlink(missing_ok=True)

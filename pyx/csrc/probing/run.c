@@ -107,8 +107,9 @@ static int run_threads(const struct run *run) {
         rc = pthread_create(&threads[started].thread, &attributes, thread_main, &threads[started]);
     }
     if (rc) { /* those that were started wait for the others: the watcher ends them with this process */
-        snprintf(run->arena->message, MESSAGE_ROOM, "cannot start thread %d of %d: %s", started + 1,
-                 run->total, strerror(rc));
+        snprintf(run->arena->message, MESSAGE_ROOM,
+                 "cannot start thread %d of %d (raise the limit by ulimit -u, or ask for fewer pairs): %s",
+                 started + 1, run->total, strerror(rc));
         atomic_store(&run->arena->failed, rc);
         pause();
     }
@@ -122,7 +123,8 @@ static int start_child(struct run *run, int index) {
     pid_t watcher = getpid();
     pid_t pid = fork();
     if (pid < 0)
-        return run_fail(run, -errno, "cannot start a process");
+        return run_fail(run, -errno,
+                        "cannot start a process (raise the limit by ulimit -u, or ask for fewer pairs)");
     if (pid) {
         run->group = run->group ? run->group : pid;
         setpgid(pid, run->group);

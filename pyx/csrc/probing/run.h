@@ -12,7 +12,7 @@ enum { PROBING_MOST_PAIRS = 512, PROBING_MOST_ENDS = 1024, PROBING_MOST_CPUS = 6
 /* ns, and so much more for each end that a CPU has, as each may use up a slice before it is the next one's
  * turn */
 #define PROBING_PATIENCE 1200000000
-#define PROBING_SLICE 5000000
+#define PROBING_SLICE 20000000
 
 struct probing_plan {
     const struct probe_ops *ops;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "run.h"
+#include "../core/child.h"
 #include "../core/clock.h"
 #include "arena.h"
 
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,8 +119,7 @@ static int run_threads(const struct run *run) {
 }
 
 static int start_child(struct run *run, int index) {
-    pid_t watcher = getpid();
-    pid_t pid = fork();
+    pid_t pid = child_fork();
     if (pid < 0)
         return run_fail(run, -errno, "cannot start a process");
     if (pid) {
@@ -131,8 +130,6 @@ static int start_child(struct run *run, int index) {
         return 0;
     }
     setpgid(0, run->group);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != watcher)
-        _exit(1);
     int pair = index / run->form.ends;
     _exit(run->plan->processes
               ? !!probing_end(run->plan, &run->form, run->arena, pair, index % run->form.ends, run->fd[pair])

@@ -127,15 +127,6 @@ static double calibrate(void) {
     return (double)CALIBRATION_TURNS / (double)(least > 0 ? least : 1);
 }
 
-static int64_t stamp_cost(void) {
-    int64_t least = INT64_MAX;
-    for (int i = 0; i < CALIBRATIONS * 10; i++) {
-        int64_t start = clock_now(), took = clock_now() - start;
-        least = took < least ? took : least;
-    }
-    return least;
-}
-
 /* ---- opening and closing ---- */
 
 static int begin(const struct probe_end *me) {
@@ -339,7 +330,7 @@ static int open_end(struct probe_end *me) {
     double turns = calibrate();
     own->inside = (uint64_t)(turns * (double)config_int(me->config, "work_inside"));
     own->outside = (uint64_t)(turns * (double)config_int(me->config, "work_outside"));
-    own->stamp_ns = stamp_cost();
+    own->stamp_ns = probe_clock_cost();
     own->sleeps = (uint64_t)config_int(me->config, "sleeps");
     own->turn = (uint64_t)me->end;
     own->work = is(me->config, "shared")     ? share

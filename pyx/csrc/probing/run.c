@@ -59,7 +59,6 @@ static void allow_descriptors(void) {
 }
 
 static int prepare(struct run *run) {
-    allow_descriptors();
     run->fd = malloc((size_t)run->plan->pairs * sizeof(*run->fd));
     run->child = calloc((size_t)run->total, sizeof(pid_t));
     if (!run->fd || !run->child)
@@ -253,9 +252,11 @@ int probing_run(const struct probing_plan *wanted, struct probing_result *result
     *result = (struct probing_result){0};
     *message = 0;
     int rc = 0;
+    allow_descriptors();
     if (plan.ops->check)
         rc = plan.ops->check(plan.config, plan.pairs, plan.processes, &plan.size, message, room);
     run.form = form_of(&plan);
+    plan.size = run.form.sized ? plan.size : 0;
     run.total = run.form.ends * plan.pairs;
     rc = rc ? rc : check(&run);
     if (rc)

@@ -15,6 +15,8 @@
 #include <sys/types.h>
 
 enum { PROBE_PROCESSES = 1, PROBE_THREADS = 2 };
+/* Bytes between what must not share a cache line: two lines, which some processors fetch together. */
+enum { PROBE_APART = 128 };
 enum { PROBE_FDS = 4, PROBE_NOTES = 16, PROBE_NOTE_NAME = 32 };
 
 /* What a probe is with its settings. */

@@ -31,7 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINES = 128 }; /* bytes: two cache lines, which some processors fetch together */
 enum { CALIBRATIONS = 10, CALIBRATION_TURNS = 20000 };
 #define PATIENCE 1000000000LL /* ns for a hand-off to come; the watcher's is longer */
 
@@ -49,17 +48,17 @@ static const struct knob knobs[] = {
 };
 
 struct guarded {
-    _Alignas(LINES) uint64_t sum;
+    _Alignas(PROBE_APART) uint64_t sum;
     int owner; /* its number + 1; 0: nobody yet */
     int64_t released;
 };
 
 struct shared {
     struct {
-        _Alignas(LINES) pthread_mutex_t mutex;
+        _Alignas(PROBE_APART) pthread_mutex_t mutex;
     } at[3];
     struct guarded guarded;
-    _Alignas(LINES) _Atomic uint32_t word;
+    _Alignas(PROBE_APART) _Atomic uint32_t word;
     _Atomic int closed; /* ends that have */
 };
 

@@ -37,12 +37,11 @@ static const struct knob knobs[] = {
     {0},
 };
 
-enum { LINE = 128 }; /* two cache lines: they are fetched in pairs */
 enum form { PINGPONG, CALLS, ONE_WAY };
 
 struct shared {
-    alignas(LINE) _Atomic uint32_t word; /* counts the messages */
-    alignas(LINE) _Atomic uint32_t answered;
+    alignas(PROBE_APART) _Atomic uint32_t word; /* counts the messages */
+    alignas(PROBE_APART) _Atomic uint32_t answered;
     int64_t ran; /* when the sleeper did */
     int cpu;     /* of end 0 */
 };

@@ -76,6 +76,22 @@ static int stuck(struct run *run, int i) {
     return -ETIMEDOUT;
 }
 
+static int still(struct run *run, int i) {
+    int pair = i / run->form.ends, end = i % run->form.ends;
+    double seconds = (double)run->patience / 1e9;
+    if (run->form.alike && run->form.ends > 1)
+        snprintf(
+            run->message, run->room,
+            "end %d of pair %d has stood still for %.1f s: it is stopped, or the others leave it no turn",
+            end, pair, seconds);
+    else
+        snprintf(run->message, run->room,
+                 "pair %d has stood still for %.1f s: what its ends send each other was lost, or one of them "
+                 "is stopped or starved",
+                 pair, seconds);
+    return -ETIMEDOUT;
+}
+
 static int unbegun(struct run *run) {
     snprintf(run->message, run->room,
              "the ends have not begun after %.1f s: one of them is stopped, or has too much to make first",
@@ -98,12 +114,7 @@ static int stalled(struct run *run, struct watch *watch, int64_t now) {
             watch->progress[i] = progress;
             watch->moved[i] = now;
         } else if (now - watch->moved[i] > run->patience) {
-            snprintf(
-                run->message, run->room,
-                "pair %d has stood still for %.1f s: what its ends send each other was lost, or one of them "
-                "is stopped or starved",
-                i / run->form.ends, (double)run->patience / 1e9);
-            return -ETIMEDOUT;
+            return still(run, i);
         }
     }
     if (all != watch->all) {

@@ -61,7 +61,8 @@ def launch(
     dict
         What pyx/csrc/main_probe.c writes: probe, unit_of_work, kind, pairs, size (as it was run, which may be smaller),
         clock_ns, loop_ns, released, finished (ns), ends: a list of {pair, end, cpu_first, cpu_last, migrations, voluntary,
-        involuntary, units, measured, busy_ns, began, ended, batch, stride, sent, received, notes, samples (ns a unit)}.
+        involuntary, units, measured, busy_ns, began, ended, batch, stride, sent, received, speed_before, speed_after (ns for
+        fixed work), notes, samples (ns a unit)}.
 
     Raises
     ------

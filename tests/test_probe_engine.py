@@ -203,6 +203,12 @@ def test_sixty_four_ends_alike(faulty: Path, kind: str) -> None:
     assert all(end["measured"] == 50 and end["units"] >= 50 for end in found["ends"])
 
 
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_an_end_may_take_its_time_to_begin(faulty: Path, kind: str) -> None:
+    found = launch("faulty", {"variant": "dawdle"}, kind=kind, iterations=20, executable=faulty)
+    assert found["ends"][0]["measured"] == 20
+
+
 @pytest.mark.parametrize("iterations", [1, 7, 1000])
 def test_exactly_so_many_units_are_measured(iterations: int) -> None:
     """Also where a batch would be larger; a last batch that is shorter than the others is no sample."""

@@ -174,13 +174,23 @@ def test_forked_clients_whose_server_dies(built, logs):
     quiet(logs)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name, row in registry.probes().items() for kind in row["kinds"]]
-)
-def test_probes(built, logs, name, kind):
+def forms_of_probes():
+    """Each probe, variant and kind; those that are not the default are for a long run."""
+    for name, row in registry.probes().items():
+        knob = next((knob for knob in row["knobs"] if knob["name"] == "variant"), None)
+        for variant in knob["allowed"].split("|") if knob else [None]:
+            marks = [pytest.mark.long] if knob and variant != knob["default"] else []
+            for kind in row["kinds"]:
+                yield pytest.param(name, {"variant": variant} if variant else {}, kind, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "options", "kind"), [*forms_of_probes()])
+def test_probes(built, logs, monkeypatch, name, options, kind):
+    if (name, options.get("variant")) == ("mutex", "pingpong"):  # its ring of locks is meant: see mutex.c
+        monkeypatch.setenv("TSAN_OPTIONS", os.environ["TSAN_OPTIONS"] + ":detect_deadlocks=0")
     cpus = sorted(os.sched_getaffinity(0))[:2]
     try:
-        found = launch(name, kind=kind, cpus=cpus, pairs=1, budget=0.1, executable=built.probe)
+        found = launch(name, options, kind=kind, cpus=cpus, pairs=1, budget=0.1, executable=built.probe)
     except ProbeError as error:
         if not error.usage:
             raise AssertionError(f"{error}\n{reports(logs)}") from error

@@ -131,7 +131,7 @@ static int run(const struct probing_plan *plan) {
         return fail(rc == -EINVAL ? 2 : 1, *message ? message : strerror(-rc));
     write_result(plan, &result);
     probing_free(&result);
-    return fflush(stdout) ? fail(1, "cannot write the result") : 0;
+    return fflush(stdout) || ferror(stdout) ? fail(1, "cannot write the result") : 0;
 }
 
 int main(int count, char **words) {

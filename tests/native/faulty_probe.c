@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
 static const struct knob knobs[] = {
     {"variant", KNOB_CHOICE, "none",
-     "none|drop|exit|leave|crash|prepare|open|work|serve|stay|stay_closed|alike|burn|own|uneven", "",
+     "none|drop|exit|leave|crash|prepare|open|dawdle|work|serve|stay|stay_closed|alike|burn|own|uneven", "",
      "what goes wrong"},
     {"ends", KNOB_INT, "2", "1:64", "", "of alike"},
     {0},
@@ -47,6 +48,8 @@ static int prepare(const struct config *config, size_t size, int fd[PROBE_FDS]) 
 }
 
 static int open_end(struct probe_end *me) {
+    if (me->end == 1 && is(me->config, "dawdle")) /* longer than a pair may stand still at work */
+        poll(NULL, 0, 2000);
     return me->end == 1 && is(me->config, "open") ? -ENOSPC : 0;
 }
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "netns.h"
+#include "child.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,11 +11,9 @@
 #include <linux/veth.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -262,10 +261,8 @@ int netns_make(netns_maker *make, int fd[2], char *message, size_t room) {
     struct answer answer = {.what = "a process in its namespaces, which died"};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return explain(-errno, "a pair of sockets", message, room);
-    pid_t parent = getpid(), pid = fork();
+    pid_t pid = child_fork();
     if (!pid) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-            _exit(1);
         alarm(PATIENCE_S);
         int made[2];
         make_there(make, made, &answer);

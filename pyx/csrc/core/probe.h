@@ -15,6 +15,8 @@
 #include <sys/types.h>
 
 enum { PROBE_PROCESSES = 1, PROBE_THREADS = 2 };
+/* Bytes between what must not share a cache line: two lines, which some processors fetch together. */
+enum { PROBE_APART = 128 };
 enum { PROBE_FDS = 4, PROBE_NOTES = 16, PROBE_NOTE_NAME = 32 };
 
 /* What a probe is with its settings. */
@@ -25,7 +27,7 @@ struct probe_form {
     int spins;        /* ends wait by polling: each needs a CPU of its own */
     int together;     /* the ends of a pair must share one CPU */
     int unbound;      /* where the scheduler puts the ends is what it measures: they must not be bound */
-    int sized;        /* what is sent has a size that is up to the user */
+    int sized;        /* what is sent has a size that is up to the user; else the size is 0 */
     size_t shared;    /* bytes that the ends share */
     uint64_t batch;   /* units that must be timed together, as one alone says nothing; 0: one */
 };
@@ -95,5 +97,8 @@ void probe_note(struct probe_end *me, const char *name, double value);
 
 /* CPU of the calling thread. */
 int probe_cpu(void);
+
+/* ns between two readings of the clock with nothing in between: the least, as others may run meanwhile. */
+int64_t probe_clock_cost(void);
 
 #endif

@@ -37,13 +37,6 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
         *form = (struct probe_form){.unit = "connection by one end alone", .ends = 1};
 }
 
-static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
-                 size_t room) {
-    (void)config, (void)pairs, (void)processes, (void)message, (void)room;
-    *size = 0; /* nothing is sent */
-    return 0;
-}
-
 static int prepare(const struct config *config, size_t size, int fd[PROBE_FDS]) {
     (void)config, (void)size;
     int listener = sock_listen("127.0.0.1", 0, BACKLOG);
@@ -136,7 +129,6 @@ static const struct probe_ops accept_probe = {
     .kinds = PROBE_PROCESSES | PROBE_THREADS,
     .form = {.unit = "connection", .ends = 2},
     .shape = shape,
-    .check = check,
     .prepare = prepare,
     .open = open_end,
     .work = work,

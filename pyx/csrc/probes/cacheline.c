@@ -15,10 +15,8 @@ static const struct knob knobs[] = {
     {0},
 };
 
-enum { LINE = 128 }; /* two cache lines: they are fetched in pairs */
-
 struct line {
-    alignas(LINE) _Atomic uint64_t messages;
+    alignas(PROBE_APART) _Atomic uint64_t messages;
 };
 
 struct shared {

@@ -31,7 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINES = 128 }; /* bytes: two cache lines, which some processors fetch together */
 enum { CALIBRATIONS = 10, CALIBRATION_TURNS = 20000 };
 #define PATIENCE 1000000000LL /* ns for a hand-off to come; the watcher's is longer */
 
@@ -49,17 +48,17 @@ static const struct knob knobs[] = {
 };
 
 struct guarded {
-    _Alignas(LINES) uint64_t sum;
+    _Alignas(PROBE_APART) uint64_t sum;
     int owner; /* its number + 1; 0: nobody yet */
     int64_t released;
 };
 
 struct shared {
     struct {
-        _Alignas(LINES) pthread_mutex_t mutex;
+        _Alignas(PROBE_APART) pthread_mutex_t mutex;
     } at[3];
     struct guarded guarded;
-    _Alignas(LINES) _Atomic uint32_t word;
+    _Alignas(PROBE_APART) _Atomic uint32_t word;
     _Atomic int closed; /* ends that have */
 };
 
@@ -125,15 +124,6 @@ static double calibrate(void) {
         least = took < least ? took : least;
     }
     return (double)CALIBRATION_TURNS / (double)(least > 0 ? least : 1);
-}
-
-static int64_t stamp_cost(void) {
-    int64_t least = INT64_MAX;
-    for (int i = 0; i < CALIBRATIONS * 10; i++) {
-        int64_t start = clock_now(), took = clock_now() - start;
-        least = took < least ? took : least;
-    }
-    return least;
 }
 
 /* ---- opening and closing ---- */
@@ -339,7 +329,7 @@ static int open_end(struct probe_end *me) {
     double turns = calibrate();
     own->inside = (uint64_t)(turns * (double)config_int(me->config, "work_inside"));
     own->outside = (uint64_t)(turns * (double)config_int(me->config, "work_outside"));
-    own->stamp_ns = stamp_cost();
+    own->stamp_ns = probe_clock_cost();
     own->sleeps = (uint64_t)config_int(me->config, "sleeps");
     own->turn = (uint64_t)me->end;
     own->work = is(me->config, "shared")     ? share

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 128 }; /* bytes: two cache lines, which some processors fetch together */
 /* A producer goes on until the buffer is full and then sleeps until it is not, so that single messages take
  * either very little or very long and their median says nothing: several buffers are timed together. */
 enum { LEAST_BATCH = 64, BUFFERS_A_BATCH = 4 };
@@ -32,14 +31,14 @@ static const struct knob knobs[] = {
 };
 
 struct shared {
-    _Alignas(LINES) sem_t there;
-    _Alignas(LINES) sem_t back;
-    _Alignas(LINES) sem_t empty;
-    _Alignas(LINES) sem_t full;
-    _Alignas(LINES) sem_t mutex;
+    _Alignas(PROBE_APART) sem_t there;
+    _Alignas(PROBE_APART) sem_t back;
+    _Alignas(PROBE_APART) sem_t empty;
+    _Alignas(PROBE_APART) sem_t full;
+    _Alignas(PROBE_APART) sem_t mutex;
     uint64_t in, out; /* messages so far; guarded by mutex */
-    _Alignas(LINES) _Atomic uint32_t word;
-    _Alignas(LINES) char slot[];
+    _Alignas(PROBE_APART) _Atomic uint32_t word;
+    _Alignas(PROBE_APART) char slot[];
 };
 
 struct own {

@@ -4,6 +4,7 @@
  * it got, so that there is never more than one under way and none can be merged with another. In a burst that
  * is what is looked at: the receiving end keeps the signal blocked until all have been sent. */
 #define _GNU_SOURCE
+#include "../core/child.h"
 #include "../core/clock.h"
 #include "../core/probe.h"
 #include "../core/registry.h"
@@ -13,7 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -158,10 +158,8 @@ static int answer(struct probe_end *me) {
  * wait for: end 0 plays with a child of its own. That runs on end 1's CPU; end 1 sleeps until the end. The
  * continue wakes the waiting parent as well, so that on one CPU a round trip makes four switches. */
 
-static void be_partner(struct shared *shared, pid_t parent) {
+static void be_partner(struct shared *shared) {
     pid_t self = getpid();
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-        _exit(1);
     kill(self, SIGSTOP); /* when it is continued all ends are open, and shared->cpu is known */
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -192,10 +190,9 @@ static int open_stop(struct probe_end *me) {
         shared->cpu = me->cpu;
         return await(me, BALL);
     }
-    pid_t self = getpid();
-    own->partner = fork();
+    own->partner = child_fork();
     if (!own->partner)
-        be_partner(shared, self);
+        be_partner(shared);
     return own->partner < 0 ? -errno : await_stop(own);
 }
 
@@ -342,8 +339,7 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
 
 static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
                  size_t room) {
-    (void)pairs;
-    *size = 0; /* a signal carries no message */
+    (void)pairs, (void)size;
     if (processes || !config_is(config, "variant", "stop"))
         return 0;
     snprintf(message, room,

@@ -3,6 +3,7 @@
 #include "../core/clock.h"
 #include "../core/probe.h"
 #include "../core/registry.h"
+#include "figure.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LATENCIES = 4096, EACH = 8 };
+enum { EACH = 8 };
 
 static const struct knob knobs[] = {
     {"variant", KNOB_CHOICE, "joined", "joined", "", "made, and waited for until it has ended"},
@@ -20,15 +21,14 @@ static const struct knob knobs[] = {
 
 struct own {
     pthread_attr_t attributes;
-    int64_t first;              /* the clock at the thread's first instruction */
-    int64_t latency[LATENCIES]; /* the last ones */
-    uint64_t made, timed;
+    int64_t first; /* the clock at the thread's first instruction */
+    uint64_t made;
+    struct figure latency;
 };
 
 static int check(const struct config *config, int pairs, int processes, size_t *size, char *message,
                  size_t room) {
-    (void)pairs, (void)processes;
-    *size = 0; /* nothing is sent */
+    (void)pairs, (void)processes, (void)size;
     long least = sysconf(_SC_THREAD_STACK_MIN) >> 10, stack = config_int(config, "stack");
     if (stack >= least)
         return 0;
@@ -67,7 +67,7 @@ static int make_one(struct own *own) {
     int rc = pthread_create(&thread, &own->attributes, looked_at ? timed : plain, own);
     rc = rc ? rc : pthread_join(thread, NULL);
     if (!rc && looked_at)
-        own->latency[own->timed++ % LATENCIES] = own->first - start;
+        figure_add(&own->latency, (double)(own->first - start));
     return -rc;
 }
 
@@ -78,19 +78,11 @@ static int64_t work(struct probe_end *me, uint64_t count) {
     return rc;
 }
 
-static int by_size(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void close_end(struct probe_end *me) {
     struct own *own = me->own;
     if (!own)
         return;
-    size_t kept = own->timed < LATENCIES ? own->timed : LATENCIES;
-    qsort(own->latency, kept, sizeof(int64_t), by_size);
-    if (kept)
-        probe_note(me, "first_run_p50_ns", (double)own->latency[kept / 2]);
+    figure_note(&own->latency, me, "first_run_p50_ns");
     pthread_attr_destroy(&own->attributes);
     free(own);
 }

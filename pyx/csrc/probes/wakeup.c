@@ -12,6 +12,7 @@
  * (SCHED_IDLE) the sleeper always pre-empts: the floor, an interrupt and a switch without a way out of halt.
  */
 #define _GNU_SOURCE
+#include "../core/child.h"
 #include "../core/clock.h"
 #include "../core/registry.h"
 #include "figure.h"
@@ -22,7 +23,6 @@
 #include <signal.h>
 #include <stdalign.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,12 +37,11 @@ static const struct knob knobs[] = {
     {0},
 };
 
-enum { LINE = 128 }; /* two cache lines: they are fetched in pairs */
 enum form { PINGPONG, CALLS, ONE_WAY };
 
 struct shared {
-    alignas(LINE) _Atomic uint32_t word; /* counts the messages */
-    alignas(LINE) _Atomic uint32_t answered;
+    alignas(PROBE_APART) _Atomic uint32_t word; /* counts the messages */
+    alignas(PROBE_APART) _Atomic uint32_t answered;
     int64_t ran; /* when the sleeper did */
     int cpu;     /* of end 0 */
 };
@@ -75,11 +74,10 @@ static void shape(const struct config *config, size_t size, struct probe_form *f
 
 /* Burns the CPU that the calling end is bound to, until that end is gone. */
 static pid_t start_burner(int idle) {
-    pid_t parent = getpid(), pid = fork();
+    pid_t pid = child_fork();
     if (pid)
         return pid;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent ||
-        (idle && sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0})))
+    if (idle && sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}))
         _exit(1);
     for (;;)
         __asm__ volatile("");

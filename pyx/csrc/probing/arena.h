@@ -15,7 +15,7 @@ struct gate {
 
 struct group { /* the ends of one pair */
     _Atomic int stop;
-    struct gate opened[2]; /* end 0 has, all have */
+    struct gate opened; /* end 0 has */
     char *shared;
 };
 

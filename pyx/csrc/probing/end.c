@@ -21,6 +21,8 @@
 
 enum {
     CLOCKS_A_BATCH = 100,
+    CLOCK_TRIES = 64,
+    PARTS = 16,
     LEAST_WARM_BATCHES = 9,
     MOST_UNITS = 1000000,
     SPEED_TRIES = 3,
@@ -58,6 +60,19 @@ int probe_cpu(void) {
     return sched_getcpu();
 }
 
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t probe_clock_cost(void) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < CLOCK_TRIES; i++) {
+        int64_t start = clock_now();
+        least = smaller(least, clock_now() - start);
+    }
+    return least > 0 ? least : 1;
+}
+
 static int bind(const struct probing_plan *plan, struct probe_end *me) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -79,17 +94,23 @@ struct meter {
     int own; /* the probe counts the time itself */
 };
 
-/* A batch. Gives its ns, or a negated errno. */
+/* A batch. Gives its ns, or a negated errno. One that the probe wants to be long is done in parts: the
+ * watcher must see that it gets on. */
 static int64_t batch(struct meter *meter, uint64_t count) {
     struct probing_record *record = &meter->state->record;
-    int64_t start = clock_now();
-    int64_t own = meter->plan->ops->work(meter->me, count);
+    uint64_t most = meter->form->batch ? 1 + meter->form->batch / PARTS : count;
+    int64_t own = 0, start = clock_now();
+    for (uint64_t part, left = count; left && own >= 0; left -= part) {
+        part = left < most ? left : most;
+        int64_t got = meter->plan->ops->work(meter->me, part);
+        own = got < 0 ? got : own + got;
+        atomic_fetch_add_explicit(&meter->state->progress, 1, memory_order_relaxed);
+    }
     int64_t took = clock_now() - start;
     int cpu = sched_getcpu();
     record->migrations += cpu != meter->cpu;
     meter->cpu = cpu;
     record->units += count;
-    atomic_fetch_add_explicit(&meter->state->progress, 1, memory_order_relaxed);
     meter->own |= own > 0;
     return own ? own : took;
 }
@@ -109,10 +130,6 @@ static double median(const double *value, int count) {
         sorted[at] = value[i];
     }
     return sorted[count / 2];
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
 }
 
 /* The next batch, after one that took so long. The median of the last ones sizes it: one during which others
@@ -209,10 +226,10 @@ static int measure(struct meter *meter, double unit) {
         record->ended = clock_now();
         enough = plan->iterations ? record->measured >= plan->iterations
                                   : record->ended - record->began >= plan->budget;
-        if (enough)
-            record->speed_after = speed();
         if (enough && atomic_fetch_add(&arena->measured, 1) + 1 == arena->workers)
             atomic_store(&arena->finished, record->ended);
+        if (enough) /* from now on nobody keeps samples, which this end's rest would spoil */
+            record->speed_after = speed();
     }
     record->cpu_last = meter->cpu;
     return 0;
@@ -260,15 +277,15 @@ static int open_in_order(const struct probing_plan *plan, struct group *group, s
                          size_t shared) {
     int rc = 0;
     if (me->end) {
-        while (!atomic_load(&group->opened[0].open))
-            futex(&group->opened[0].open, FUTEX_WAIT, 0);
+        while (!atomic_load(&group->opened.open))
+            futex(&group->opened.open, FUTEX_WAIT, 0);
     } else if (shared) {
         memset(group->shared, 0, shared);
     }
     if (plan->ops->open)
         rc = plan->ops->open(me);
     if (!me->end)
-        pass(&group->opened[0], 1);
+        pass(&group->opened, 1);
     return rc;
 }
 
@@ -277,16 +294,6 @@ static void complain(struct arena *arena, const struct probe_end *me, const char
     if (atomic_compare_exchange_strong(&arena->failed, &none, -rc))
         snprintf(arena->message, sizeof(arena->message), "end %d of pair %d %s: %s", me->end, me->pair, what,
                  me->why ? me->why : strerror(-rc));
-}
-
-/* ns between two readings with nothing in between: the least, as others may run meanwhile. */
-static int64_t clock_cost(void) {
-    int64_t least = INT64_MAX;
-    for (int i = 0; i < 64; i++) {
-        int64_t start = clock_now();
-        least = smaller(least, clock_now() - start);
-    }
-    return least > 0 ? least : 1;
 }
 
 int probing_end(const struct probing_plan *plan, const struct probe_form *form, struct arena *arena, int pair,
@@ -312,7 +319,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
         .notes = state->record.notes,
     };
     memcpy(me.fd, fd, sizeof(me.fd));
-    state->identity = state->record.identity = (struct probe_identity){getpid(), gettid()};
+    state->identity = (struct probe_identity){getpid(), gettid()};
     int rc = bind(plan, &me);
     if (rc)
         complain(arena, &me, "cannot be bound to its CPU", rc);
@@ -326,7 +333,7 @@ int probing_end(const struct probing_plan *plan, const struct probe_form *form, 
     int64_t none = 0;
     atomic_compare_exchange_strong(&arena->released, &none, clock_now());
     if (!atomic_load(&arena->failed)) {
-        struct meter meter = {plan, form, arena, state, &me, clock_cost(), sched_getcpu(), 0};
+        struct meter meter = {plan, form, arena, state, &me, probe_clock_cost(), sched_getcpu(), 0};
         rc = live(&meter);
         if (rc)
             complain(arena, &me, "failed", rc);

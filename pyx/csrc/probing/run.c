@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "run.h"
+#include "../core/child.h"
 #include "../core/clock.h"
 #include "arena.h"
 
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,7 +59,6 @@ static void allow_descriptors(void) {
 }
 
 static int prepare(struct run *run) {
-    allow_descriptors();
     run->fd = malloc((size_t)run->plan->pairs * sizeof(*run->fd));
     run->child = calloc((size_t)run->total, sizeof(pid_t));
     if (!run->fd || !run->child)
@@ -120,8 +119,7 @@ static int run_threads(const struct run *run) {
 }
 
 static int start_child(struct run *run, int index) {
-    pid_t watcher = getpid();
-    pid_t pid = fork();
+    pid_t pid = child_fork();
     if (pid < 0)
         return run_fail(run, -errno,
                         "cannot start a process (raise the limit by ulimit -u, or ask for fewer pairs)");
@@ -133,8 +131,6 @@ static int start_child(struct run *run, int index) {
         return 0;
     }
     setpgid(0, run->group);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != watcher)
-        _exit(1);
     int pair = index / run->form.ends;
     _exit(run->plan->processes
               ? !!probing_end(run->plan, &run->form, run->arena, pair, index % run->form.ends, run->fd[pair])
@@ -258,9 +254,11 @@ int probing_run(const struct probing_plan *wanted, struct probing_result *result
     *result = (struct probing_result){0};
     *message = 0;
     int rc = 0;
+    allow_descriptors();
     if (plan.ops->check)
         rc = plan.ops->check(plan.config, plan.pairs, plan.processes, &plan.size, message, room);
     run.form = form_of(&plan);
+    plan.size = run.form.sized ? plan.size : 0;
     run.total = run.form.ends * plan.pairs;
     rc = rc ? rc : check(&run);
     if (rc)

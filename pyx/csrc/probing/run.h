@@ -31,7 +31,6 @@ struct probing_plan {
 
 /* What one end did. */
 struct probing_record {
-    struct probe_identity identity;
     int cpu_first, cpu_last; /* where it was when the measured part began and ended */
     uint64_t migrations;     /* batches that ended on another CPU than they began on, or between them */
     uint64_t voluntary, involuntary;  /* switches from the release to the end */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { LOOK_MS = 20, LATE_MS = 100, LEAVE_MS = 1 };
+enum { OPENING = 5 };     /* times the patience: what a probe makes and touches first may be much */
 #define GRACE 300000000LL /* ns in which the ends must end after one of them has failed */
 
 int run_fail(struct run *run, int rc, const char *what) {
@@ -75,8 +76,32 @@ static int stuck(struct run *run, int i) {
     return -ETIMEDOUT;
 }
 
+static int still(struct run *run, int i) {
+    int pair = i / run->form.ends, end = i % run->form.ends;
+    double seconds = (double)run->patience / 1e9;
+    if (run->form.alike && run->form.ends > 1)
+        snprintf(
+            run->message, run->room,
+            "end %d of pair %d has stood still for %.1f s: it is stopped, or the others leave it no turn",
+            end, pair, seconds);
+    else
+        snprintf(run->message, run->room,
+                 "pair %d has stood still for %.1f s: what its ends send each other was lost, or one of them "
+                 "is stopped or starved",
+                 pair, seconds);
+    return -ETIMEDOUT;
+}
+
+static int unbegun(struct run *run) {
+    snprintf(run->message, run->room,
+             "the ends have not begun after %.1f s: one of them is stopped, or has too much to make first",
+             (double)(OPENING * run->patience) / 1e9);
+    return -ETIMEDOUT;
+}
+
 /* A working end that has done nothing for too long; or one, of whatever kind, that does not leave. */
 static int stalled(struct run *run, struct watch *watch, int64_t now) {
+    int begun = atomic_load(&run->arena->ready.open);
     uint64_t all = (uint64_t)(run->total - run->children);
     int there = run->total; /* the first that is not done */
     for (int i = run->total - 1; i >= 0; i--) {
@@ -85,26 +110,24 @@ static int stalled(struct run *run, struct watch *watch, int64_t now) {
         int has_done = atomic_load(&state->done), works = run->form.alike || i % run->form.ends == 0;
         all += progress + (uint64_t)has_done;
         there = has_done ? there : i;
-        if (has_done || !works || progress != watch->progress[i]) {
+        if (!begun || has_done || !works || progress != watch->progress[i]) {
             watch->progress[i] = progress;
             watch->moved[i] = now;
         } else if (now - watch->moved[i] > run->patience) {
-            snprintf(
-                run->message, run->room,
-                "pair %d has stood still for %.1f s: what its ends send each other was lost, or one of them "
-                "is stopped or starved",
-                i / run->form.ends, (double)run->patience / 1e9);
-            return -ETIMEDOUT;
+            return still(run, i);
         }
     }
     if (all != watch->all) {
         watch->all = all;
         watch->all_moved = now;
     }
-    return now - watch->all_moved > run->patience ? stuck(run, there) : 0;
+    if (now - watch->all_moved <= run->patience * (begun ? 1 : OPENING))
+        return 0;
+    return begun ? stuck(run, there) : unbegun(run);
 }
 
-/* A look that comes late says that the machine stood still, and the ends with it. */
+/* A look that comes late says that the machine stood still, and the ends with it: no look counts for more
+ * than LATE_MS, so that a watcher which is always late still loses its patience after a dozen looks. */
 static void excuse(struct run *run, struct watch *watch, int64_t since) {
     int64_t late = since - LATE_MS * 1000000LL;
     for (int i = 0; late > 0 && i < run->total; i++)

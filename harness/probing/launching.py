@@ -20,7 +20,7 @@ Launch = Callable[..., Mapping[str, Any]]
 
 REPS, QUICK_REPS, FEWEST_REPS = 6, 3, 2
 # For all launches. The rest of a minute, or of 10 s, is for judging, drawing and writing.
-SECONDS, QUICK_SECONDS = 42.0, 4.5
+SECONDS, QUICK_SECONDS = 42.0, 3.0
 LEAST, MOST = 0.006, 0.25  # s that one launch measures
 COST = 0.02  # s that a launch takes beside what it measures, until some are done
 WARMING = 1.25  # time with the warm-up, over the measured part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.probing import splitting
+from harness.probing.points import Form, Point
 
 # What the imagined machine's primitives cost, ns.
 COSTS = {"calls": 800.0, "byte": 0.25, "switch": 900.0, "wake": 1400.0, "halt": 9000.0, "other": 350.0}
@@ -42,7 +42,8 @@ PROBES = {
 
 def probe_form(name: str, options: dict[str, str]) -> dict[str, Any]:
     unit, ends = FORMS[name, options["variant"]]
-    return {"unit_of_work": unit, "ends": ends, "alike": False, "spins": False}
+    rest = dict.fromkeys(("alike", "spins", "together", "unbound", "sized"), False)
+    return {"unit_of_work": unit, "ends": ends, **rest}
 
 
 @pytest.fixture(autouse=True)
@@ -195,30 +196,6 @@ def test_what_is_no_round_trip_is_left_alone() -> None:
     for found in rows:
         if found["unit_of_work"] != "round trip":
             assert found["parts"] is None and found["parts_why"] is None
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    unit_of_work: str
-    ends: int
-    alike: bool
-    spins: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The fields of harness.probing.points.Point."""
-
-    probe: str
-    variant: str
-    kind: str
-    position: str
-    pairs: int
-    size: int
-    options: tuple[tuple[str, str], ...]
-    form: Form
-    cpus: tuple[int, ...]
-    bound: bool
 
 
 def point(probe: str, form: str, position: str, size: int = 8, pairs: int = 1) -> Point:

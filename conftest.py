@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a run that fails fails again; `--hypothesis-profile=default` draws new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
+
+# A shell makes what it starts in the background deaf to SIGINT, and the tests interrupt commands of their own.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

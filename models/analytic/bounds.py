@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from models.analytic._domain import by_station, counts, positive, time, whole
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -29,7 +31,7 @@ class Bounds:
 
 
 def asymptotic(
-    clients: int, demands: Sequence[float], think: float = 0.0, servers: Sequence[int] | None = None
+    clients: int, demands: Sequence[float], think: float = 0.0, servers: Sequence[float] | None = None
 ) -> Bounds:
     """Bounds throughput and response time by the demands alone.
 
@@ -41,8 +43,8 @@ def asymptotic(
         Demand D_k of a request at each station, s, not negative, one of them positive.
     think : float
         Z, s, not negative.
-    servers : sequence of int, optional
-        Parallel servers m_k of each station; one each by default.
+    servers : sequence, optional
+        Parallel servers m_k of each station; math.inf is a delay. One each by default.
 
     Raises
     ------
@@ -55,24 +57,16 @@ def asymptotic(
     max(D, N D_max − Z) ≤ R ≤ ND; N* = (D + Z)/D_max. E. D. Lazowska, J. Zahorjan, G. S. Graham and K. C.
     Sevcik, Quantitative System Performance, 1984, section 5.2 (after R. R. Muntz and J. W. Wong, 1974).
     """
-    _whole("clients", clients)
-    _time("think", think)
-    counts = [1] * len(demands) if servers is None else list(servers)
-    if len(counts) != len(demands):
-        raise ValueError(f"servers: {len(counts)} numbers for {len(demands)} demands")
-    for demand, count in zip(demands, counts, strict=True):
-        _time("demand", demand)
-        _whole("servers", count)
-    total = math.fsum(demands)
-    if not total > 0:
-        raise ValueError("demands: none is above 0 s")
-    largest = max(demand / count for demand, count in zip(demands, counts, strict=True))
+    many, pause = whole("clients", clients), time("think", think)
+    own = by_station("demands", demands)
+    total = math.fsum(own)
+    largest = float((own / counts("servers", servers, len(own))).max())
     return Bounds(
-        throughput_low=clients / (clients * total + think),
-        throughput_high=min(clients / (total + think), 1 / largest),
-        response_low=max(total, clients * largest - think),
-        response_high=clients * total,
-        knee=(total + think) / largest,
+        throughput_low=many / (many * total + pause),
+        throughput_high=min(many / (total + pause), 1 / largest if largest else math.inf),
+        response_low=max(total, many * largest - pause),
+        response_high=many * total,
+        knee=(total + pause) / largest if largest else math.inf,
     )
 
 
@@ -106,24 +100,9 @@ def naive_bound(clients: int, response_one: float, think: float, cpus: int, dema
     operational analysis of queueing network models", Computing Surveys 10, 1978, section "Bottleneck
     analysis".
     """
-    _whole("clients", clients)
-    _whole("cpus", cpus)
-    _time("response_one", response_one)
-    _time("think", think)
-    _time("demand", demand)
-    if response_one <= 0 or demand <= 0:
-        raise ValueError("response_one and demand must be above 0 s")
-    return min(clients / (response_one + think), cpus / demand)
-
-
-def _whole(name: str, number: int) -> None:
-    if isinstance(number, bool) or number != int(number) or number < 1:
-        raise ValueError(f"{name}={number}: not a whole number of at least 1")
-
-
-def _time(name: str, seconds: float) -> None:
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"{name}={seconds}: not a time of at least 0 s")
+    whole("clients", clients), whole("cpus", cpus)
+    first, work = positive("response_one", response_one), positive("demand", demand)
+    return min(clients / (first + time("think", think)), cpus / work)
 
 
 predict = asymptotic

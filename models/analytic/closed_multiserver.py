@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-LITTLE = 1e-9  # how far N = X (R + Z) may be off by rounding
+from models.analytic._chain import mean, probabilities
+from models.analytic._domain import conserve, positive, time, whole
+from models.analytic._times import Departures, Timed, Times
 
 
 @dataclass(frozen=True, slots=True)
-class ClosedResult:
+class ClosedResult(Timed):
     """Steady state of a closed system.
+
+    `waiting_quantile(p)` and `response_quantile(p)` give quantiles, s, of exponential demands served first come first
+    served.
 
     Attributes
     ----------
@@ -34,6 +38,7 @@ class ClosedResult:
     waiting: float
     queue_length: float
     utilisation: float
+    times: Times = field(repr=False, compare=False)
 
 
 def closed_multiserver(*, clients: int, workers: int, think: float, demand: float) -> ClosedResult:
@@ -68,50 +73,33 @@ def closed_multiserver(*, clients: int, workers: int, think: float, demand: floa
     Notes
     -----
     L. Kleinrock, Queueing Systems I, 1975, section 3.10 (M/M/m/K/M with K = M, his M being N), solved by the
-    balance of section 3.1: p(n+1)/p(n) = (N − n) S / (min(n+1, m) Z). The probabilities are kept as
-    logarithms relative to the most probable state, so that neither factorials nor powers can overflow.
+    balance of section 3.1: p(n+1)/p(n) = (N − n) S / (min(n+1, m) Z). A request finds n others there with
+    probability proportional to (N − n) p(n), which is the p(n) of N − 1 clients (S. S. Lavenberg and M. Reiser, 1980).
     """
-    _check(clients, workers, think, demand)
-    if think == 0:
-        return _result(clients, workers, think, demand, float(clients), float(min(clients, workers)))
-    state = np.arange(clients + 1, dtype=np.float64)
-    busy = np.minimum(state, workers)
-    steps = np.log(clients - state[:-1]) + (math.log(demand) - math.log(think)) - np.log(busy[1:])
-    weight = np.exp(_from_mode(steps))
-    weight /= weight.sum()
-    return _result(clients, workers, think, demand, float(weight @ state), float(weight @ busy))
-
-
-def _from_mode(steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithms of p(n)/p(mode); steps falls with n, so the mode is where it changes sign, and errors add up from there."""
-    mode = int(np.count_nonzero(steps > 0))
-    up = np.cumsum(steps[mode:])
-    down = -np.cumsum(steps[:mode][::-1])[::-1]
-    return np.concatenate([down, [0.0], up])
-
-
-def _check(clients: int, workers: int, think: float, demand: float) -> None:
-    for name, number in (("clients", clients), ("workers", workers)):
-        if isinstance(number, bool) or number != int(number) or number < 1:
-            raise ValueError(f"{name}={number}: not a whole number of at least 1")
-    if not (math.isfinite(think) and think >= 0):
-        raise ValueError(f"think={think}: not a time of at least 0 s")
-    if not (math.isfinite(demand) and demand > 0):
-        raise ValueError(f"demand={demand}: not a time above 0 s")
-
-
-def _result(
-    clients: int, workers: int, think: float, demand: float, queue: float, busy: float
-) -> ClosedResult:
-    """The means, once both sides of the cycle agree: what the servers finish is what the thinkers send."""
-    throughput = busy / demand
-    response = queue / throughput
-    off = abs(throughput * (response + think) / clients - 1)
-    if not off <= LITTLE:
-        raise ArithmeticError(
-            f"N = X (R + Z) is off by {off:.1e} with {clients} clients and {workers} workers"
+    many, most = whole("clients", clients), whole("workers", workers)
+    pause, service = time("think", think), positive("demand", demand)
+    state = np.arange(many + 1.0)
+    busy = np.minimum(state, most)
+    if pause == 0:
+        share, found = (state == many) * 1.0, (state[:-1] == many - 1) * 1.0
+    else:
+        share = probabilities(
+            np.log(many - state[:-1]) + math.log(service) - math.log(pause) - np.log(busy[1:])
         )
-    return ClosedResult(throughput, response, max(response - demand, 0.0), queue, busy / workers)
+        found = share[:-1] * (many - state[:-1])
+        found /= found.sum()
+    queue, working = mean(share, state), mean(share, busy)
+    throughput = working / service
+    response = queue / throughput
+    conserve("N = X (R + Z)", many, throughput * (response + pause))
+    return ClosedResult(
+        throughput=throughput,
+        response=response,
+        waiting=max(mean(share, state - busy) / throughput, 0.0),
+        queue_length=queue,
+        utilisation=working / most,
+        times=Departures(np.append(found[:most].sum(), found[most:]), most, service),
+    )
 
 
 predict = closed_multiserver

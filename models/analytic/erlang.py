@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from models.analytic._domain import conserve, positive, whole
+from models.analytic._open import TimedResult
+from models.analytic._times import Exponentials
 
 
 def erlang_b(servers: int, offered: float) -> float:
@@ -26,13 +27,11 @@ def erlang_b(servers: int, offered: float) -> float:
     A. K. Erlang, 1917. By the recursion B(k) = a B(k−1) / (k + a B(k−1)), B(0) = 1, all of whose terms are
     positive, so no digits are lost (D. L. Jagerman, Bell System Technical Journal 53, 1974, p. 527).
     """
-    if isinstance(servers, bool) or servers != int(servers) or servers < 0:
-        raise ValueError(f"servers={servers}: not a whole number of at least 0")
-    if not (math.isfinite(offered) and offered >= 0):
-        raise ValueError(f"offered={offered}: not a load of at least 0 erlang")
+    count = whole("servers", servers, least=0)
+    load = 0.0 if offered == 0 else positive("offered", offered, "erlang")
     blocking = 1.0
-    for k in range(1, int(servers) + 1):
-        blocking = offered * blocking / (k + offered * blocking)
+    for k in range(1, count + 1):
+        blocking = load * blocking / (k + load * blocking)
     return blocking
 
 
@@ -62,34 +61,7 @@ def erlang_c(servers: int, offered: float) -> float:
     return blocking / (1 - offered / servers * (1 - blocking))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenResult:
-    """Steady state of an open queue.
-
-    Attributes
-    ----------
-    throughput : float
-        Requests answered per second, X = λ.
-    response, waiting : float
-        Mean time from arrival to answer, and its part before service begins, s.
-    delayed : float
-        Probability that an arrival has to wait.
-    queue_length, waiting_length : float
-        Mean number of requests waiting or in service, and waiting.
-    utilisation : float
-        Mean share of the servers that is busy, 0 to 1.
-    """
-
-    throughput: float
-    response: float
-    waiting: float
-    delayed: float
-    queue_length: float
-    waiting_length: float
-    utilisation: float
-
-
-def multiserver(*, arrival_rate: float, workers: int, demand: float) -> OpenResult:
+def multiserver(*, arrival_rate: float, workers: int, demand: float) -> TimedResult:
     """Solves M/M/m.
 
     Parameters
@@ -110,22 +82,27 @@ def multiserver(*, arrival_rate: float, workers: int, demand: float) -> OpenResu
 
     Notes
     -----
-    W = C S / (m − a), Q = C ρ / (1 − ρ) waiting (L. Kleinrock, Queueing Systems I, 1975, section 3.5).
+    W = C S / (m − a), Q = C ρ / (1 − ρ) waiting (L. Kleinrock, Queueing Systems I, 1975, section 3.5). The waiting
+    time is 0, or with probability C exponential of rate (m − a)/S (D. Gross and C. M. Harris, Fundamentals of
+    Queueing Theory, 1998, chapter 2).
     """
-    for name, value in (("arrival_rate", arrival_rate), ("demand", demand)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name}={value}: not a number above 0")
-    offered = arrival_rate * demand
+    rate, service = positive("arrival_rate", arrival_rate, "1/s"), positive("demand", demand)
+    whole("workers", workers)
+    offered = rate * service
     delayed = erlang_c(workers, offered)
     free = workers - offered
-    waiting = delayed * demand / free
+    waiting = delayed * service / free
     waiting_length = delayed * offered / free
-    queue_length = waiting_length + offered
-    if not math.isclose(queue_length, arrival_rate * (waiting + demand), rel_tol=1e-9):
-        raise ArithmeticError(f"Q = λR does not hold with λS = {offered} and {workers} workers")
-    utilisation = offered / workers
-    return OpenResult(
-        arrival_rate, waiting + demand, waiting, delayed, queue_length, waiting_length, utilisation
+    conserve("Q = λR", waiting_length + offered, rate * (waiting + service))
+    return TimedResult(
+        throughput=rate,
+        response=waiting + service,
+        waiting=waiting,
+        delayed=delayed,
+        queue_length=waiting_length + offered,
+        waiting_length=waiting_length,
+        utilisation=offered / workers,
+        times=Exponentials(delayed, free / service, service),
     )
 
 

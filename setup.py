@@ -15,7 +15,17 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 CSRC = ROOT / "pyx" / "csrc"
-FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wshadow", "-pthread", "-fPIC"]
+FLAGS = [
+    "-std=gnu11",
+    "-O2",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-pthread",
+    "-fPIC",
+    "-fvisibility=hidden",
+]
 SANITIZERS = {
     "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
     "thread": ["-fsanitize=thread"],

@@ -12,30 +12,31 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness import measuring
-from harness.calibrating import idling, joint, ladder, probes
+from harness.calibrating import checking, joint, ladder, probes
 from models.costs import Costs, Demand, demand_key
 from models.scenario import Scenario
+from models.uncertainty import DISCREPANCY
+from models.wording import percent
 from pyx import bench, probing
 from pyx.server import EXECUTABLE
 
 Progress = Callable[[str, float], None]
 
-WINDOW, WARMUP = 0.15, 0.05
+WINDOW, WARMUP = 0.12, 0.04
 NULL_RUNS = 4
 DEMAND_BUDGET, DEMAND_REQUESTS = 1.0, 4000
 SHIFT, NULL_SHIFT = 0.05, 0.10
-NULL = ladder.Rung("select", 16)
 PATIENCE = 4.0  # s into the ladder up to which disturbed rungs are run again
-NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 150 ms)
-FORMAT = 3
+NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 120 ms)
+FORMAT = 6
 YARDSTICKS = 15
 
 
@@ -82,7 +83,7 @@ def costs(progress: Progress | None = None, refresh: bool = False, effort: Effor
 
 
 def _suffices(cached: Costs, effort: Effort) -> bool:
-    return disturbance(cached) <= NOISY and int(cached.provenance["asked"]) >= effort.passes
+    return disturbance(cached.provenance) <= NOISY and int(cached.provenance["asked"]) >= effort.passes
 
 
 def costs_for(
@@ -117,12 +118,23 @@ def shifted(known: Costs) -> bool:
 
 def null_throughput() -> float:
     """Replies per second of the zero-demand service on the ladder's null rung, the median of several short runs."""
-    return statistics.median(_reading(NULL, seed, False).throughput for seed in range(NULL_RUNS))
+    return statistics.median(_reading(ladder.null(), seed, False).throughput for seed in range(NULL_RUNS))
 
 
-def disturbance(known: Costs) -> float:
-    """Share of the CPUs that other processes used while the costs were measured (median over the ladder)."""
-    return float(known.provenance.get("neighbours") or 0.0)
+def disturbance(provenance: Mapping[str, Any]) -> float:
+    """Share of the CPUs that other processes used while costs of this provenance were measured (median over the ladder)."""
+    return float(provenance.get("neighbours") or 0.0)
+
+
+def warning(provenance: Mapping[str, Any]) -> str | None:
+    """What a reader of such costs must know: that others had too much of the CPUs when they were measured."""
+    share = disturbance(provenance)
+    if share <= NOISY:
+        return None
+    return (
+        f"other processes used {percent(share)} of the CPUs while the costs were measured: they and what is predicted from "
+        "them are off, and the next command that needs them measures anew"
+    )
 
 
 def yardstick() -> float:
@@ -169,48 +181,58 @@ def measure(progress: Progress | None = None, effort: Effort = QUICK) -> Costs:
     """
     speed, started = yardstick(), time.time()
     try:
-        readings, rows, stays = _climb(progress, effort)
-        found = joint.fit([*probes.steady(rows), *ladder.equations(readings)])
-        table = {**found.table, **ladder.derived(readings, found)}
+        readings, rows, passes = _climb(progress, effort)
+        known = _fitted(readings, rows)
     except joint.Singular as error:
         raise CalibrationError(f"the costs are not identified ({error}); run calibrate again") from error
     except probing.ProbeError as error:
         raise CalibrationError(f"cannot calibrate: {error}") from error
-    stayed = min(stays)
+    checked = checking.checks(readings, lambda rung, scenario: _without(rung, scenario, readings, rows))
     provenance: dict[str, Any] = {
         "yardstick": min(speed, yardstick()),
         "started": started,
         "seconds": time.time() - started,
         "kernel": platform.release(),
-        "passes": len(stays),
+        "passes": passes,
         "asked": effort.passes,
-        "stayed": stayed,
-        "null": statistics.median(reading.throughput for reading in readings[NULL]),
+        "null": statistics.median(reading.throughput for reading in readings[ladder.null()]),
         "neighbours": statistics.median(r.neighbours for several in readings.values() for r in several),
+        DISCREPANCY: checking.discrepancy(checked),
+        "checks": [check.to_json() for check in checked],
     }
-    fresh = Costs(
-        len(os.sched_getaffinity(0)),
-        table,
-        packs=stayed > 0.2,
-        quality=found.quality,
-        provenance=provenance,
-        covariance=found.covariance,
-        rows=found.rows,
-    )
-    return idling.with_pull(fresh, readings)
+    return replace(known, provenance=provenance)
+
+
+def _fitted(readings: Readings, rows: Sequence[joint.Equation], without: ladder.Rung | None = None) -> Costs:
+    """The costs of these readings and probes; those of one rung left out of the equations."""
+    used = {rung: several for rung, several in readings.items() if rung != without}
+    found = ladder.complete(readings, joint.fit([*probes.steady(rows), *ladder.equations(used)]))
+    cpus = len(os.sched_getaffinity(0))
+    return Costs(cpus, found.table, quality=found.quality, covariance=found.covariance, rows=found.rows)
+
+
+def _without(
+    rung: ladder.Rung, scenario: Scenario, readings: Readings, rows: Sequence[joint.Equation]
+) -> Costs:
+    """Costs fitted without a rung, or with it where the others do not tell all costs apart."""
+    try:
+        known = _fitted(readings, rows, without=rung)
+    except joint.Singular:
+        known = _fitted(readings, rows)
+    return known.with_demands({demand_key(scenario): demand_of(scenario)})
 
 
 Readings = dict[ladder.Rung, list[ladder.Reading]]
 
 
-def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[joint.Equation], list[float]]:
-    """All rungs and probes in each pass, in a new order: the readings, the probes' equations, and, of each pass, how many
-    woken threads stayed where they were woken. A probe may fail now and then, but not each time."""
+def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[joint.Equation], int]:
+    """All rungs and probes in each pass, in a new order: the readings, the probes' equations, and how many passes.
+    A probe may fail now and then, but not each time."""
     started, order = time.time(), random.Random(1)
-    steps: list[ladder.Rung | probes.Probe] = [*ladder.RUNGS, *probes.available()]
-    readings: Readings = {rung: [] for rung in ladder.RUNGS}
+    steps: list[ladder.Rung | probes.Probe] = [*ladder.available(), *probes.available()]
+    readings: Readings = {rung: [] for rung in ladder.available()}
     rows: list[joint.Equation] = []
-    stays: list[float] = []
+    passes = 0
     failed: dict[str, probing.ProbeError] = {}
     for done in range(effort.passes):
         spent = (time.time() - started) / effort.seconds
@@ -226,11 +248,11 @@ def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[jo
                 rows += probes.measure(step)
             except probing.ProbeError as error:
                 failed[step.source] = error
-        stays.append(probes.stayed())
+        passes += 1
     for source, why in failed.items():
         if not why.usage and not any(row.source == source for row in rows):
             raise why
-    return readings, rows, stays
+    return readings, rows, passes
 
 
 def _reading(rung: ladder.Rung, seed: int, patient: bool) -> ladder.Reading:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from harness import calibrate
 from harness.cell import Cell
 from harness.deciding import state, stopping
 from harness.deciding.comparing import compare
@@ -48,7 +49,7 @@ def document(store: Store) -> dict[str, Any]:
             "efficiency": dict(now.efficiency),
             "certificate": dict(now.certificate),
             "noise": _noise(now),
-            "warnings": _warnings(now, failures),
+            "warnings": [*_costs_warnings(store, sessions), *_warnings(now, failures)],
             "provenance": sessions[-1]["provenance"] if sessions else None,
         },
         "cells": rows,
@@ -131,6 +132,13 @@ def _noise(now: State) -> dict[str, Any]:
         "null": {"throughput": (quantiles.interval(null) if null else Estimate(math.nan)).to_json()},
         "yardstick": now.drift.to_json(),
     }
+
+
+def _costs_warnings(store: Store, sessions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Once each, what the costs that the sessions predicted with say of themselves."""
+    kept = [costs for row in sessions if (costs := store.costs(row["session"]))]
+    found = (calibrate.warning(costs.get("provenance", {})) for costs in kept)
+    return [words for words in dict.fromkeys(found) if words]
 
 
 def _warnings(now: State, failures: Sequence[Failure]) -> list[str]:

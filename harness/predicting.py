@@ -20,11 +20,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from models.forecasting import ENOUGH, REPLICATES
 from models.metrics import Metrics
 from models.scenario import Scenario
 
 BUDGET = 20.0  # s for all predictions of a sweep
-MOST_EACH = 4.0  # s for one of them
+MOST_EACH = 2.0  # s for one of them
 _PR_SET_PDEATHSIG = 1
 
 Answer = tuple[Scenario, Metrics | None, str | None]
@@ -35,6 +36,7 @@ def predict_all(
     costs: Mapping[str, Any],
     budget: float = BUDGET,
     workers: int | None = None,
+    replicates: int = REPLICATES,
 ) -> Generator[Answer, None, None]:
     """Yields (scenario, metrics, None) or (scenario, None, why not) for every scenario, as they come.
 
@@ -47,10 +49,13 @@ def predict_all(
         Seconds after which what is left is given up.
     workers : int, optional
         Processes; one for each CPU by default.
+    replicates : int
+        Runs that each will be measured in: the intervals are those of their mean (models.forecasting.forecast).
     """
     waiting = list(reversed(scenarios))
     size = min(workers or len(os.sched_getaffinity(0)), len(waiting))
-    crew = _Crew(json.dumps(costs), time.monotonic() + budget, 0.9 * budget * size / max(len(waiting), 1))
+    share = min(0.9 * budget * size / max(len(waiting), 1), MOST_EACH)
+    crew = _Crew(json.dumps(costs), time.monotonic() + budget, {"seconds": share, "replicates": replicates})
     try:
         for _ in range(size):
             crew.hire(waiting.pop())
@@ -70,9 +75,9 @@ def predict_all(
 class _Crew:
     """The worker processes: which are idle, and what each of the others works on."""
 
-    def __init__(self, costs: str, deadline: float, share: float) -> None:
+    def __init__(self, costs: str, deadline: float, settings: Mapping[str, Any]) -> None:
         self.deadline = deadline
-        self.share = min(share, MOST_EACH)
+        self._settings = settings
         self.busy: dict[subprocess.Popen[str], Scenario] = {}
         self._idle: list[subprocess.Popen[str]] = []
         self._costs = costs
@@ -83,7 +88,7 @@ class _Crew:
         worker = self._idle.pop() if self._idle else self._start()
         self.busy[worker] = scenario
         with suppress(BrokenPipeError):  # it has died: answers() sees the end of its output
-            _write(worker, json.dumps({"scenario": scenario.to_json(), "seconds": self.share}))
+            _write(worker, json.dumps({"scenario": scenario.to_json(), **self._settings}))
 
     def _start(self) -> subprocess.Popen[str]:
         environment = dict(os.environ)
@@ -154,12 +159,15 @@ def end_with_parent(parent: int) -> None:
 
 
 def _answer(line: str, costs: Any) -> dict[str, Any]:
-    import models
+    from models import des, forecasting
 
     try:
         task = json.loads(line)
-        metrics = models.predict(Scenario.from_json(task["scenario"]), costs, budget=task["seconds"])
-        return {"metrics": metrics.to_json()}
+        scenario, replicates = Scenario.from_json(task["scenario"]), task["replicates"]
+        found = forecasting.forecast(
+            des.prepared, scenario, costs, precision=ENOUGH, budget=task["seconds"], replicates=replicates
+        )
+        return {"metrics": found.metrics.to_json()}
     except Exception as error:  # a model's refusal and a model's fault are both the cell's, not the sweep's
         return {"refusal": " ".join(str(error).split()) or type(error).__name__}
 

@@ -146,6 +146,7 @@ def _sure(line: Line) -> str:
 
 def _figures(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
     from harness import figures
+    from harness.showing import mechanisms
 
     if not lines:
         yield "<p>The sweep holds no series.</p>"
@@ -167,6 +168,13 @@ def _figures(lines: Sequence[Line], plots: dict[str, Figure]) -> Iterator[str]:
         known = [line for line in group if figures.knows_use(line)]
         yield "<h2>How busy each resource was</h2>"
         yield from _panels(plots, lines, known, "use", figures.utilisation)
+        if mechanisms.knows_mechanisms(group):
+            yield "<h2>What a reply takes, measured and predicted</h2>"
+            yield (
+                '<p class="note">A model that has the throughput right and these wrong is right by accident. '
+                "Solid: measured; dashed: predicted.</p>"
+            )
+            yield placed(plots, f"mechanisms-{variable}", mechanisms.mechanisms(group), height=380)
 
 
 def _panels(

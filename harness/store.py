@@ -7,6 +7,7 @@ until a later attempt replaces it. The file's layout and versions are in harness
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -30,6 +31,7 @@ from harness.store_file import (
     connect,
     is_blank,
     locked,
+    seal,
     translated,
     upgrade,
 )
@@ -150,11 +152,14 @@ class Store:
 
     def set_plan(self, plan: Plan, sweep_id: str) -> None:
         """Stores the plan, all its cells, and the sweep's name if it has none."""
-        cells = [*plan.cells()]
-        scenarios = [cell.scenario for cell in cells] + [visit.scenario for visit in plan.visits(0)]
+        scenarios = [cell.scenario for cell in plan.cells()] + [visit.scenario for visit in plan.visits(0)]
+        self.set_cells("plan", plan.to_json(), scenarios, sweep_id)
+
+    def set_cells(self, name: str, asked: Any, scenarios: Sequence[Scenario], store_id: str) -> None:
+        """Stores what was asked for as a fact, the scenarios it needs, and the store's name if it has none."""
         with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO meta VALUES ('id', ?)", (json.dumps(sweep_id),))
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('plan', ?)", (json.dumps(plan.to_json()),))
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('id', ?)", (json.dumps(store_id),))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(asked)))
             rows = [(scenario.key, json.dumps(scenario.to_json())) for scenario in scenarios]
             db.executemany("INSERT OR IGNORE INTO cells (key, scenario) VALUES (?, ?)", rows)
 
@@ -202,6 +207,16 @@ class Store:
             key: Prediction(None if text is None else Metrics.from_json(json.loads(text)), refusal)
             for key, text, refusal in rows
         }
+
+    def seal(self) -> None:
+        """Has the file itself refuse every later change of a prediction."""
+        with self._transaction() as db:
+            seal(db)
+
+    def predictions_digest(self) -> str:
+        """SHA-256 of all scenarios with their predictions and refusals, as they stand in the file."""
+        rows = self._read("SELECT key, scenario, prediction, refusal FROM cells ORDER BY key")
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def add_block(self, block: int, started: float, yardstick: float) -> None:
         """Notes how long the yardstick took in a block, s; of several readings the longest is kept."""

@@ -105,6 +105,15 @@ def upgrade(connection: sqlite3.Connection) -> None:
         connection.executescript(f"BEGIN; {_VERDICTS} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
 
 
+def seal(connection: sqlite3.Connection) -> None:
+    """Has the file itself refuse every later change of its cells and their predictions."""
+    for change in ("UPDATE", "DELETE", "INSERT"):
+        connection.execute(
+            f"CREATE TRIGGER IF NOT EXISTS no_{change} BEFORE {change} ON cells "
+            "BEGIN SELECT RAISE(ABORT, 'its predictions are sealed'); END"
+        )
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """SQLite's errors as one line for the user."""
@@ -112,6 +121,8 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise StoreError(f"{path}: {error}; what was committed is kept") from error
+    except sqlite3.IntegrityError as error:
+        raise StoreError(f"{path}: refused, as {error}") from error
     except sqlite3.DatabaseError as error:
         raise StoreError(
             f"{path}: is not a store of kneepoint, or is damaged ({error})", usage=True

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness import request as requests
 from harness.cell import Replicate
@@ -109,18 +109,23 @@ def request_for(
 
 def store_path(out: Path | None, request: Request, resume: bool) -> Path:
     """Where the store is: as given, or the newest (to resume), or a new one named by time and variables."""
+    if out is not None and out.suffix == ".html":
+        raise HarnessError(f"{out}: the store's name; its page gets .html beside it", usage=True)
+    return place(out, resume, "store", end=f"-{'-'.join(request.variables)}")
+
+
+def place(out: Path | None, resume: bool, kind: str, begin: str = "", end: str = "") -> Path:
+    """Where a store of that kind is: as given, or the newest whose name begins so (to resume), or a new one by time."""
     if out is not None:
-        if out.suffix == ".html":
-            raise HarnessError(f"{out}: the store's name; its page gets .html beside it", usage=True)
         return out if out.suffix else out.with_suffix(SUFFIX)
     if resume:
-        found = sorted(RESULTS.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+        found = sorted(RESULTS.glob(f"{begin}*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
         if not found:
             raise HarnessError(
-                f"{RESULTS}: no store to resume; give --out, or start without --resume", usage=True
+                f"{RESULTS}: no {kind} to resume; give --out, or start without --resume", usage=True
             )
         return found[-1]
-    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{'-'.join(request.variables)}"
+    stem = f"{begin}{time.strftime('%Y%m%d-%H%M%S')}{end}"
     names = [stem, *(f"{stem}-{n}" for n in range(2, 1000))]
     return next(path for path in (RESULTS / f"{name}{SUFFIX}" for name in names) if not path.exists())
 
@@ -142,6 +147,8 @@ def open_for(request: Request, out: Path | None, resume: bool) -> Store:
             raise HarnessError(
                 f"{path}: holds a search for a limit; go on with find-limit --resume", usage=True
             )
+        if store.meta("score"):
+            raise HarnessError(f"{path}: holds a score; go on with score --resume", usage=True)
         if stored is None and not request.variables:
             raise HarnessError(
                 f"{path}: ended before its plan was stored; give --var to start again", usage=True
@@ -219,7 +226,7 @@ def _predict(store: Store, plan: Plan, progress: Progress) -> str | None:
         return reason
     store.set_costs(costs)
     progress.begin("predicting", len(wanted))
-    with closing(predicting.predict_all(wanted, costs)) as answers:
+    with closing(predicting.predict_all(wanted, costs, replicates=plan.reps)) as answers:
         for scenario, metrics, refusal in answers:
             store.set_prediction(scenario, metrics, refusal)
             progress.step(label(plan, scenario))
@@ -288,7 +295,18 @@ def _measure_block(
     return len(visits) - len(failed), failed
 
 
-def measure_visit(store: Store, plan: Plan, visit: Visit, block: int, slot: int) -> Replicate | str:
+class Timing(Protocol):
+    """How long each visit is measured, and how often the server is looked at meanwhile, s: a plan is one."""
+
+    @property
+    def window(self) -> float: ...
+    @property
+    def warmup(self) -> float: ...
+    @property
+    def sample(self) -> float | None: ...
+
+
+def measure_visit(store: Store, plan: Timing, visit: Visit, block: int, slot: int) -> Replicate | str:
     """Measures one visit and commits it: its replicate, or why there is none."""
     from harness.errors import MeasureError
 
@@ -303,7 +321,7 @@ def measure_visit(store: Store, plan: Plan, visit: Visit, block: int, slot: int)
     return replicate
 
 
-def _calm(plan: Plan, visit: Visit, block: int) -> Replicate:
+def _calm(plan: Timing, visit: Visit, block: int) -> Replicate:
     """One run; if others had the CPUs meanwhile, another at once, in its place if it was disturbed less.
 
     What decides is who else ran, never what was measured, so that it favours no figure.

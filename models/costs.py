@@ -11,6 +11,10 @@ from typing import Any
 from models.metrics import number
 from models.scenario import Scenario
 
+# Factors of all times that were sampled of the service, and of its clients: costs like others, 1 unless they are drawn.
+SERVICE, CLIENT = "demand.service", "demand.client"
+FACTORS = {SERVICE: 1.0, CLIENT: 1.0}
+
 
 class MissingCost(LookupError):
     """A model needs a cost that these costs do not have; the message says which, and how to get it."""
@@ -108,6 +112,8 @@ class Demand:
         Time of each of its tasks, s.
     rounds : int
         Exchanges before the one that brings the reply.
+    locks : bool
+        Whether the service's locks are real; False supposes ones that nobody ever waits for (models.what_if).
     """
 
     operations: tuple[int, ...]
@@ -115,6 +121,7 @@ class Demand:
     client: tuple[float, ...]
     tasks: tuple[tuple[float, ...], ...]
     rounds: int
+    locks: bool = True
 
     @property
     def mean(self) -> float:
@@ -128,6 +135,7 @@ class Demand:
             "client": self.client,
             "tasks": self.tasks,
             "rounds": self.rounds,
+            "locks": self.locks,
         }
 
     @classmethod
@@ -138,6 +146,7 @@ class Demand:
             tuple(document["client"]),
             tuple(tuple(row) for row in document["tasks"]),
             int(document["rounds"]),
+            bool(document.get("locks", True)),
         )
 
 
@@ -154,10 +163,6 @@ class Costs:
     Attributes
     ----------
     cpus : int
-    packs : bool
-        Whether a woken thread stays on a busy CPU although another is idle (models.des.machine.Scheduler).
-    pull : float
-        How often a CPU that becomes idle takes a thread that waits elsewhere and is still hot there, 0 to 1.
     table : mapping of str to Cost
         machine.* (waking and switching), load.* (the generator), NAME.* (a server), as the models name them
         in COSTS.
@@ -174,8 +179,6 @@ class Costs:
 
     cpus: int
     table: Mapping[str, Cost]
-    packs: bool = False
-    pull: float = 0.0
     demands: Mapping[str, Demand] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -183,9 +186,15 @@ class Costs:
     rows: tuple[Row, ...] = ()
 
     def __getitem__(self, name: str) -> float:
+        if name not in self.table and name in FACTORS:
+            return FACTORS[name]
         if name not in self.table:
             raise MissingCost(f"no cost {name}: run python -m harness calibrate --refresh")
         return self.table[name].value
+
+    def values(self) -> dict[str, float]:
+        """Every cost by name, the demand's factors among them."""
+        return FACTORS | {name: cost.value for name, cost in self.table.items()}
 
     def demand(self, scenario: Scenario) -> Demand:
         key = demand_key(scenario)
@@ -202,8 +211,6 @@ class Costs:
     def to_json(self) -> dict[str, Any]:
         return {
             "cpus": self.cpus,
-            "packs": self.packs,
-            "pull": self.pull,
             "table": {name: cost.to_json() for name, cost in self.table.items()},
             "demands": {key: demand.to_json() for key, demand in self.demands.items()},
             "quality": {name: number(value) for name, value in self.quality.items()},
@@ -217,8 +224,6 @@ class Costs:
         return cls(
             int(document["cpus"]),
             {name: Cost.from_json(row) for name, row in document["table"].items()},
-            bool(document["packs"]),
-            float(document["pull"]),
             {key: Demand.from_json(row) for key, row in document["demands"].items()},
             {name: math.nan if value is None else value for name, value in document["quality"].items()},
             document["provenance"],

@@ -11,14 +11,19 @@ from harness.calibrating import ladder, probes
 from harness.calibrating.joint import Equation, Fit, fit
 from harness.calibrating.ladder import RUNGS, Reading, Rung
 from harness.calibrating.probes import PROBES, Probe
+from models.des.machine import cooled
 
 TRUE = {
-    "load.event": 5.1e-6, "load.poll": 4.4e-7, "select.event": 5.4e-6, "select.poll": 5.9e-7,
+    "load.event": 5.1e-6, "load.poll": 4.4e-7, "load.timer": 6e-6,
+    "select.event": 5.4e-6, "select.poll": 5.9e-7,
     "select.poll_connection": 5e-8, "sbuf.acceptor": 1.4e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6,
     "queues.worker": 2.7e-6, "machine.wake_waker": 7.9e-6, "machine.wake_sleeper": 7.2e-6,
     "machine.wake_socket": 2.8e-6, "machine.wake_futex": 7e-7, "machine.switch": 1.3e-6, "machine.block": 1.2e-6,
     "machine.futex": 2e-7, "machine.syscall": 1e-7, "machine.fork": 8e-5, "machine.thread_create": 1e-5,
-    "machine.accept": 1.2e-5,
+    "machine.accept": 2.2e-5, "load.connect": 3.1e-5,
+    "machine.wake_idle": 7e-6, "machine.halted_latency": 8e-6, "machine.cooling_waker": 1.1e-6,
+    "machine.cooling_sleeper": 1.5e-5, "machine.cooling_latency": 7e-6, "machine.remote": 2.2e-6, "machine.contact": 1.1e-6,
+    "machine.wake_remote": 2.6e-6,
 }  # fmt: skip
 LATENCY, HELD = 1.5e-5, 0.4
 CLOCK, LOOP = 30.0, 0.4  # ns
@@ -78,15 +83,36 @@ class Machine:
         slept = 1.0 if self.same else (0.1 if rung.demand else 1.0) / batch
         load_slept = 1.0 if self.same else 1.0 if rung.demand else self.between(0.3, 1.0) / batch
         polls, load_polls = 1.2 / batch + slept, 1.1 / batch + load_slept
+        timers = 1.0 if rung.think else 0.0
         poll = TRUE["select.poll"] + TRUE["select.poll_connection"] * rung.clients
-        waker, sleeper = TRUE["machine.wake_waker"], TRUE["machine.wake_sleeper"]
-        server = TRUE["select.event"] + polls * poll + slept * sleeper + load_slept * waker
-        load = TRUE["load.event"] + load_polls * TRUE["load.poll"] + load_slept * sleeper + slept * waker
-        cycle = TRUE["select.event"] + TRUE["load.event"] + 2 * (sleeper + LATENCY)
-        counters = {"polls": polls, "switches": slept, "demand_ns": rung.demand * 1e9}
+        preempted = 0.0 if rung.apart else 0.1
+        way = self.way(rung, polls + load_polls - timers)
+        server = TRUE["select.event"] + polls * poll + way + self.slept(rung, slept, load_slept)
+        server += preempted * TRUE["machine.switch"]
+        load = TRUE["load.event"] + load_polls * TRUE["load.poll"] + way + self.slept(rung, load_slept, slept)
+        if rung.options == ladder.ONCE:
+            server += TRUE["machine.accept"]
+            load += TRUE["load.connect"]
+        cycle = TRUE["select.event"] + TRUE["load.event"] + 2 * TRUE["machine.wake_sleeper"] + 2 * LATENCY
+        cycle += 2 * (TRUE["machine.remote"] + TRUE["machine.contact"])
+        if rung.think:
+            cycle += rung.think
+            hot = server
+            for _ in range(40):  # the longer it works, the shorter it has slept
+                server = hot + TRUE["machine.cooling_sleeper"] * cooled(cycle - server)
+            load += TRUE["load.timer"] + TRUE["machine.cooling_sleeper"] * cooled(rung.think)
+        counters = {
+            "polls": polls,
+            "switches": slept,
+            "preemptions": preempted,
+            "demand_ns": rung.demand * 1e9,
+        }
+        cycle, server = self.noisy(cycle, rung, "cycle"), self.noisy(server, rung, "loop") + rung.demand
+        if rung.think:  # what is read of the pause is what the waker pays by
+            load += TRUE["machine.cooling_waker"] * cooled(cycle - server)
         return Reading(
-            1 / self.noisy(cycle, rung, "cycle"),
-            self.noisy(server, rung, "loop") + rung.demand,
+            1 / cycle,
+            server,
             self.noisy(load, rung, "load"),
             load_polls,
             load_slept,
@@ -94,42 +120,60 @@ class Machine:
             {"loop": counters},
         )
 
+    def way(self, rung: Rung, batches: float) -> float:
+        """What a message read and so many batches cost between two CPUs, s."""
+        return TRUE["machine.remote"] + batches * TRUE["machine.contact"] if rung.apart else 0.0
+
+    def slept(self, rung: Rung, own: float, others: float) -> float:
+        """What one's own sleeps cost, and waking the other, s."""
+        if rung.apart:
+            return own * TRUE["machine.wake_sleeper"] + others * TRUE["machine.wake_waker"]
+        sleep = TRUE["machine.switch"] + TRUE["machine.block"]
+        return own * sleep + others * TRUE["machine.wake_socket"]
+
     def role(self, rung: Rung, part: str, slept: float, preempted: float, rest: float) -> dict[str, float]:
         """Counters of threads that slept so often and have work of their own for so long."""
         cpu = rest + TRUE["machine.switch"] * (slept + preempted) + TRUE["machine.block"] * slept
         return {"cpu_ns": self.noisy(cpu, rung, part) * 1e9, "switches": slept, "preemptions": preempted}
 
-    def load(self, rung: Rung, woken: float, slept: float, polls: float) -> float:
-        each = TRUE["machine.switch"] + TRUE["machine.block"]
-        sent = TRUE["load.event"] + TRUE["machine.wake_socket"] * woken
-        return self.noisy(sent + polls * TRUE["load.poll"] + slept * each, rung, "load")
+    def load(self, rung: Rung, woken: float, slept: float, polls: float, batches: float) -> float:
+        each = TRUE["machine.wake_socket"] + (TRUE["machine.wake_remote"] if rung.apart else 0.0)
+        sent = TRUE["load.event"] + each * woken + self.way(rung, polls + batches)
+        return self.noisy(sent + polls * TRUE["load.poll"] + self.slept(rung, slept, 0.0), rung, "load")
+
+    def waking(self, rung: Rung) -> float:
+        return TRUE["machine.wake_waker" if rung.apart else "machine.wake_socket"]
 
     def sbuf(self, rung: Rung) -> Reading:
         slept, worker_slept = self.between(0.05, 0.4), self.between(0.1, 0.9)
         load_slept, polls = self.between(0.1, 0.9), self.between(0.1, 0.5)
+        load_polls = load_slept + 0.2
         woken = TRUE["machine.wake_futex"] * worker_slept
         insert = TRUE["sbuf.acceptor"] + polls * TRUE["load.poll"] + woken
+        insert += polls * TRUE["machine.contact"] * rung.apart
         acceptor = {**self.role(rung, "acceptor", slept, 0.1, insert), "polls": polls}
-        serve = TRUE["sbuf.worker"] + TRUE["machine.wake_socket"] * load_slept
+        serve = TRUE["sbuf.worker"] + self.waking(rung) * load_slept + self.way(rung, load_polls)
         worker = self.role(rung, "worker", worker_slept, 0.2, serve)
-        return self.threaded(rung, {"acceptor": acceptor, "worker": worker}, slept, load_slept)
+        load = self.load(rung, slept, load_slept, load_polls, polls)
+        return self.threaded({"acceptor": acceptor, "worker": worker}, load, load_slept, load_polls)
 
     def queues(self, rung: Rung) -> Reading:
         waited, received = self.between(0.2, 0.9), self.between(0.2, 0.9)
         worker_slept, load_slept = self.between(0.1, 0.9), self.between(0.1, 0.9)
+        load_polls = load_slept + 0.2
         futex = TRUE["machine.wake_futex"]
-        attend = TRUE["queues.connection"] + TRUE["machine.wake_socket"] * load_slept + futex * worker_slept
+        attend = TRUE["queues.connection"] + self.waking(rung) * load_slept + futex * worker_slept
+        attend += self.way(rung, 1.0 + load_polls)
         connection = {**self.role(rung, "connection", waited + received, 0.1, attend), "sleeps": waited}
         worker = self.role(rung, "worker", worker_slept, 0.1, TRUE["queues.worker"] + futex * waited)
-        return self.threaded(rung, {"connection": connection, "worker": worker}, received, load_slept)
+        load = self.load(rung, received, load_slept, load_polls, 1.0)
+        return self.threaded({"connection": connection, "worker": worker}, load, load_slept, load_polls)
 
     def threaded(
-        self, rung: Rung, roles: Mapping[str, Mapping[str, float]], woken: float, load_slept: float
+        self, roles: Mapping[str, Mapping[str, float]], load: float, load_slept: float, load_polls: float
     ) -> Reading:
         server = sum(role["cpu_ns"] for role in roles.values()) * 1e-9
-        polls = load_slept + 0.2
-        load = self.load(rung, woken, load_slept, polls)
-        return Reading(6e4, server, load, polls, load_slept, self.between(0.0, 0.02), roles)
+        return Reading(6e4, server, load, load_polls, load_slept, self.between(0.0, 0.02), roles)
 
     def climb(self, passes: int = 4) -> dict[Rung, list[Reading]]:
         return {rung: [self.read(rung) for _ in range(passes)] for rung in RUNGS}
@@ -137,7 +181,8 @@ class Machine:
     def launch(self, probe: Probe) -> dict[str, Any]:
         """What pyx.probing.launch gives, of a batch of four."""
         sleeps = self.between(1.0, 2.0)  # in a round trip on one CPU
-        seconds = self.noisy(self.unit(probe, sleeps), probe, "")
+        pause = cooled(float(probe.options.get("gap", "0")) * 1e-6)
+        seconds = self.noisy(self.unit(probe, sleeps) + self.halted(pause), probe, "")
         sample = seconds * 1e9 + CLOCK / 4 + LOOP
         first = {"voluntary": 10**6, "units": 10**6, "batch": 4, "samples": [sample]}
         second = {"voluntary": round((sleeps - 1) * 1e6), "units": 0, "batch": 0, "samples": []}
@@ -145,11 +190,16 @@ class Machine:
             self.analogy * self.noisy(TRUE[name], probe, name) + TRUE["machine.futex"]
             for name in ("machine.wake_waker", "machine.wake_sleeper")
         )
+        waker += TRUE["machine.cooling_waker"] * pause
         ends = [
             {**first, "notes": {"waker_ns": waker * 1e9 + CLOCK}},
             {**second, "notes": {"sleeper_cpu_ns": sleeper * 1e9 + CLOCK}},
         ]
         return {"clock_ns": CLOCK, "loop_ns": LOOP, "ends": ends}
+
+    def halted(self, pause: float) -> float:
+        """What a wake-up takes longer after a halt, s."""
+        return (TRUE["machine.halted_latency"] if pause else 0.0) + TRUE["machine.cooling_latency"] * pause
 
     def unit(self, probe: Probe, sleeps: float) -> float:
         """The time of a unit of a probe with its settings, s."""
@@ -159,6 +209,7 @@ class Machine:
             "syscall": TRUE["machine.syscall"],
             "switch yield": 2 * (switch + TRUE["machine.syscall"]),
             "wakeup calls": 4 * call,
+            "wakeup idle": TRUE["machine.wake_idle"],
             "wakeup pingpong": 2 * switch
             + sleeps * (TRUE["machine.wake_futex"] + call)  # one wakes, one waits
             + (2 - sleeps) * 2 * call,  # nobody slept: one wakes nobody, one finds the answer there
@@ -166,7 +217,6 @@ class Machine:
             "readiness select": TRUE["select.poll"],
             "fork": TRUE["machine.fork"],
             "thread_create": TRUE["machine.thread_create"],
-            "accept calls": TRUE["machine.accept"],
         }
         seconds = units.get(" ".join([probe.name, *probe.options.values()][:2]), 1e-5)
         return seconds + 64 * TRUE["select.poll_connection"] * several

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import markov
+import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.analytic import closed_multiserver as closed
-from models.analytic.bounds import asymptotic, naive_bound
-from models.analytic.closed_multiserver import closed_multiserver
-from models.analytic.erlang import erlang_b, erlang_c, multiserver
+from models.analytic import asymptotic, closed_multiserver, erlang_b, erlang_c, multiserver, naive_bound
 
 DATA = Path(__file__).parent / "data"
 
@@ -102,9 +103,49 @@ def test_closed_multiserver_refuses_what_is_outside_its_domain(wrong: dict[str, 
         closed_multiserver(**{"clients": 8, "workers": 2, "think": 1.0, "demand": 1.0, **wrong})
 
 
+@pytest.mark.parametrize(
+    ("clients", "workers", "think"), [(6, 1, 2.0), (12, 3, 2.5), (12, 16, 1.0), (7, 3, 0.0)]
+)
+def test_quantiles_of_the_closed_system_are_those_of_a_tagged_request(
+    clients: int, workers: int, think: float
+) -> None:
+    """By the chain of what is ahead of a request, from what it finds: the other N − 1 clients at any time. Time is in S."""
+
+    def others(state: int) -> list[tuple[float, int]]:
+        back = [(min(state, workers), state - 1)] if state else []
+        return back + ([((clients - 1 - state) * 0.2 / think, state + 1)] if state < clients - 1 else [])
+
+    found = markov.steady(0, others) if think else {clients - 1: 1.0}
+    ahead = np.zeros(clients + 1)  # [0] answered, [1] in service, [1 + k] k departures to go
+    for there, chance in found.items():
+        ahead[1 + max(there - workers + 1, 0)] += chance
+    rates = np.zeros((clients + 1, clients + 1))
+    rates[1, 0], rates[1, 1] = 1.0, -1.0
+    for k in range(2, clients + 1):
+        rates[k, k - 1], rates[k, k] = workers, -workers
+    result = closed_multiserver(clients=clients, workers=workers, think=think, demand=0.2)
+    for p in (0.05, 0.5, 0.9, 0.99, 0.9999):
+        answered = ahead @ scipy.linalg.expm(rates * result.response_quantile(p) / 0.2)
+        assert answered[0] == pytest.approx(p, abs=1e-9)
+        waiting = result.waiting_quantile(p)
+        begun = ahead @ scipy.linalg.expm(rates * waiting / 0.2)
+        assert begun[:2].sum() == pytest.approx(p, abs=1e-9) if waiting else begun[:2].sum() >= p
+
+
+def test_quantiles_of_ten_thousand_clients() -> None:
+    result = closed_multiserver(clients=10_000, workers=1_000, think=9.0, demand=1.0)
+    quantiles = [result.response_quantile(p) for p in (0.01, 0.5, 0.99, 1 - 1e-9)]
+    assert quantiles == sorted(quantiles)
+    assert quantiles[0] < result.response < quantiles[2]
+    # Saturated by one server, an answer takes the 10,000 services that are ahead: their sum is nearly normal.
+    full = closed_multiserver(clients=10_000, workers=1, think=0.0, demand=1.0)
+    assert full.response_quantile(0.99) == pytest.approx(10_000 + 2.3263 * 100, rel=1e-3)
+
+
 def test_a_solution_that_breaks_littles_law_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = closed._from_mode
-    monkeypatch.setattr(closed, "_from_mode", lambda steps: right(steps * 1.001))
+    closed = importlib.import_module("models.analytic.closed_multiserver")
+    right = closed.probabilities
+    monkeypatch.setattr(closed, "probabilities", lambda steps: right(steps * 1.001))
     with pytest.raises(ArithmeticError, match="N = X"):
         closed_multiserver(clients=8, workers=2, think=1.0, demand=1.0)
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import fakes
+import known_costs
 import pytest
 
 from harness import provenance, registries, sweeping
@@ -128,10 +129,16 @@ def test_dry_run_says_what_and_how_long_and_writes_nothing(fake, capsys):
 
 
 def test_measure_and_predict_print_one_cell_each(fake, monkeypatch, capsys):
+    from harness import calibrate
     from models import des
 
     engine = {"name": "simpy", "jobs_per_second": 1e5}
-    monkeypatch.setattr(des, "predict_with_engine", lambda s, costs: (fakes.predicted(s, costs), engine))
+    monkeypatch.setattr(
+        des, "prepared", lambda s, costs: lambda costs, **told: (fakes.predicted(s, costs), engine)
+    )
+    monkeypatch.setattr(
+        calibrate, "costs_for", lambda scenarios, progress=None: known_costs.costs(scenarios[0])
+    )
     words = [
         "--service",
         "synthetic",

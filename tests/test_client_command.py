@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def test_each_reply_is_there_before_the_next_line_is_typed():
             talking.stdin.write(text + b"\n")
             talking.stdin.flush()
             assert text in talking.stdout.readline() and talking.stdout.readline().endswith(b" us\n")
+        time.sleep(0.2)  # it waits for the next line now
         talking.send_signal(signal.SIGINT)
         _, said = talking.communicate(timeout=20)
     assert talking.returncode == 130 and said.strip() == b"interrupted"

@@ -16,8 +16,7 @@ from scripted import Scripted, after_one, agreeing, always, asked, cut_short, st
 
 from harness import measuring, recorded
 from harness.measuring import MeasureError
-from models import predict
-from models.scenario import Scenario, ScenarioError
+from models.scenario import Scenario
 from pyx.isolated import EXECUTABLE
 from pyx.server import Server
 
@@ -126,11 +125,6 @@ def test_a_scenario_of_it_is_measured_and_its_window_is_the_elapsed_time():
     assert recorded.throughput_of(found) == pytest.approx(35 / (found["window"] * 1e-9))
     if found["window"] < 0.2e9:
         assert found["neighbours"] is None, "idle time in ticks of 10 ms is no share of a shorter run"
-
-
-def test_no_model_predicts_it():
-    with pytest.raises(ScenarioError, match=r"^forked has no simulation model yet$"):
-        predict(Scenario.of("stock", "select", "forked"), None)
 
 
 def drip(peer, number, stopping):

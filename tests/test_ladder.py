@@ -4,32 +4,64 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from calibrated import HELD, LATENCY, TRUE, Machine
 
 from harness.calibrating import ladder
-from harness.calibrating.joint import Singular, fit
+from harness.calibrating.joint import Fit, Singular, fit
 from harness.calibrating.ladder import RUNGS, Rung
+from models.des.machine import HALTS
 
 EXACT = {"rel": 1e-6}
 
 
+def completed(machine: Machine, passes: int = 4) -> Fit:
+    readings = machine.climb(passes)
+    return ladder.complete(readings, fit([*machine.probes(passes), *ladder.equations(readings)]))
+
+
 def test_derived_costs_are_recovered_without_noise() -> None:
-    machine = Machine(1, noise=0.0)
-    readings = machine.climb()
-    table = ladder.derived(readings, fit([*machine.probes(), *ladder.equations(readings)]))
+    table = completed(Machine(1, noise=0.0)).table
     assert table["machine.wake_latency"].value == pytest.approx(LATENCY, **EXACT)
     assert table["queues.spin_held"].value == pytest.approx(HELD)
     assert table["queues.spin_held"].unit == "share"
+    assert table["machine.halts"].low == table["machine.halts"].high == HALTS
 
 
 def test_the_latency_is_no_surer_than_the_costs_it_is_the_rest_of() -> None:
-    machine = Machine(1, noise=0.0, equation=0.05)
-    readings = machine.climb()
-    found = fit([*machine.probes(), *ladder.equations(readings)])
-    latency = ladder.derived(readings, found)["machine.wake_latency"]
-    sleeper = found.table["machine.wake_sleeper"]
+    table = completed(Machine(1, noise=0.0, equation=0.05)).table
+    latency, sleeper = table["machine.wake_latency"], table["machine.wake_sleeper"]
     assert latency.high - latency.low > (sleeper.high - sleeper.low) / 4
+
+
+def test_the_latency_moves_with_the_costs_so_that_the_cycle_stays() -> None:
+    machine = Machine(1, noise=0.002, method=0.05)
+    readings = machine.climb()
+    bare = fit([*machine.probes(), *ladder.equations(readings)])
+    bare = replace(bare, quality={**bare.quality, "between": 0.0})
+    wide = replace(
+        bare,
+        covariance=replace(
+            bare.covariance, matrix=tuple(tuple(900 * x for x in row) for row in bare.covariance.matrix)
+        ),
+    )
+    found = ladder.complete(readings, wide)
+    cycle = {**ladder.CYCLE, ladder.LATENCY: 2.0}
+    total = sum(weight * found.table[name].value for name, weight in cycle.items())
+    assert found.covariance.of(ladder.CYCLE) ** 0.5 > 0.02 * total > 4 * found.covariance.of(cycle) ** 0.5
+    matrix = np.array(found.covariance.matrix)
+    assert np.allclose(matrix, matrix.T) and np.linalg.eigvalsh(matrix).min() > -1e-9 * np.trace(matrix)
+
+
+def test_intervals_of_the_latency_hold_it_as_often_as_they_say() -> None:
+    held = 0
+    for seed in range(100):
+        latency = completed(Machine(seed, noise=0.01, equation=0.03, method=0.05)).table[
+            "machine.wake_latency"
+        ]
+        held += latency.low <= LATENCY <= latency.high
+    assert held >= 89  # 95 are 95 %; fewer than 89 come about once in a hundred times
 
 
 def test_a_disturbed_pass_is_not_used() -> None:
@@ -55,7 +87,7 @@ def test_half_of_the_passes_are_used_however_disturbed() -> None:
 
 def test_a_rung_says_what_it_is() -> None:
     assert Rung("select", 2, 2e-5).name == "ladder select N=2 demand=20µs"
-    assert Rung("sbuf", 16, 0.0, (("workers", "4"),)).name == "ladder sbuf N=16 workers=4"
+    assert Rung("sbuf", 16, 0.0, (("workers", "4"),), place="two").name == "ladder sbuf N=16 workers=4 two"
     assert len({rung.name for rung in RUNGS}) == len(RUNGS)
 
 

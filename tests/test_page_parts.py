@@ -10,7 +10,7 @@ import pytest
 from pages import Page, document, metrics
 
 from harness import figures, report
-from harness.showing import time_figures
+from harness.showing import mechanisms, time_figures
 from harness.showing.lines import lines_of, system_of
 from harness.watching import timeline
 from models.explain import analyse
@@ -260,3 +260,18 @@ def test_a_point_without_an_interval_has_no_bar() -> None:
             if trace.error_y.array
         ]
         assert bars and all(list(bar) == [None] * len(bar) for bar in bars)
+
+
+def test_what_a_reply_takes_is_drawn_where_it_was_measured_and_predicted(light: None) -> None:
+    lines = lines_of(document())
+    made = mechanisms.mechanisms(lines)
+    titles = [note.text for note in made.layout.annotations]
+    assert "server's CPU (µs)" in titles and "server's polls" not in titles  # nobody predicted polls
+    line = lines[0]
+    measured, predicted = made.data[:2]
+    assert list(measured.x) == [point.x for point in line.points if point.measured]
+    for trace, purpose in ((measured, "measured"), (predicted, "predicted")):
+        found = [metrics for point in line.points if (metrics := getattr(point, purpose))]
+        assert list(trace.y) == pytest.approx([m.counters["server_cpu"] * 1e6 for m in found])
+    assert (measured.line.dash, predicted.line.dash) == ("solid", "dash")
+    assert "What a reply takes, measured and predicted" in Page(report.page(document())).words

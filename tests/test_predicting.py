@@ -7,10 +7,10 @@ import textwrap
 import time
 from pathlib import Path
 
-import fakes
+import known_costs
 
-import models
 from harness import predicting
+from models import forecasting
 from models.costs import Costs
 from models.scenario import Scenario
 
@@ -77,14 +77,21 @@ def _children():
     ]
 
 
-def test_the_model_is_asked_with_its_share_of_the_time(monkeypatch):
-    asked = {}
+def test_a_prediction_is_a_forecast_within_its_share_of_the_time(monkeypatch):
+    scenario = Scenario.of("synthetic", "select")
+    known, asked = forecasting.forecast, []
 
-    def predict(scenario, costs, **settings):
-        asked.update(settings)
-        return fakes.predicted(scenario, costs)
+    def forecast(prepare, scenario, costs, **settings):
+        asked.append(settings)
+        return known(prepare, scenario, costs, **settings)
 
-    monkeypatch.setattr(models, "predict", predict)
-    line = json.dumps({"scenario": Scenario.of("synthetic", "select").to_json(), "seconds": 1.5})
-    assert predicting._answer(line, None)["metrics"]["throughput"]["value"] > 0
-    assert asked == {"budget": 1.5}
+    monkeypatch.setattr(forecasting, "forecast", forecast)
+    task = {"scenario": scenario.to_json(), "seconds": 0.3}
+    answers = [
+        predicting._answer(json.dumps({**task, "replicates": n}), known_costs.costs(scenario, error=0.01))
+        for n in (1, 100)
+    ]
+    for answer in answers:
+        rate = answer["metrics"]["throughput"]
+        assert 0 < rate["low"] < rate["value"] < rate["high"]
+    assert [(s["budget"], s["replicates"]) for s in asked] == [(0.3, 1), (0.3, 100)]

@@ -82,7 +82,10 @@ def test_one_way_to_a_sleeper(kind: str, options: dict[str, str]) -> None:
     assert found["unit_of_work"] == "wake-up"
     assert waker["sent"] == sleeper["received"]
     assert waker["voluntary"] == 0, "the waker polls"
-    assert sleeper["voluntary"] >= waker["units"], "each unit woke an end that slept"
+    most = (
+        sleeper["voluntary"] >= 0.98 * waker["units"] - 1
+    )  # one leaves at the stop, some just before they sleep
+    assert most, "each unit woke an end that slept"
     assert min(waker["samples"]) > 0
     assert 0 < waker["notes"]["waker_ns"] < typical(found) * 10
     assert sleeper["notes"]["sleeper_cpu_ns"] > 0

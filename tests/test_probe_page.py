@@ -167,11 +167,12 @@ def test_a_run_without_much_still_makes_a_page() -> None:
 
 def cells(made: Any, kind: int, layer: int) -> dict[tuple[str, str], tuple[Any, str]]:
     """Value and text of a heat map's cells by primitive and position; layer 0 is the grey one."""
-    trace = made.data[2 * kind + layer]
+    trace, places = made.data[2 * kind + layer], [probe_words.POSITIONS[place] for place in PLACES]
+    assert len(trace.x) == len(places) + 1  # edges
     return {
-        (y, x.replace("<br>", " ")): (trace.z[row][column], trace.text[row][column])
+        (y, place): (trace.z[row][column], trace.text[row][column])
         for row, y in enumerate(trace.y)
-        for column, x in enumerate(trace.x)
+        for column, place in enumerate(places)
     }
 
 

@@ -95,14 +95,15 @@ def test_each_figure_has_its_place(page: Page) -> None:
     drawn = {
         match for script in page.scripts[1:] for match in re.findall(r'Plotly\.newPlot\("([^"]+)"', script)
     }
-    assert places == drawn == {"throughput-workers", "response-workers", "cpu-0", "cpu-1", "use-0", "use-1"}
+    whole = {f"{name}-workers" for name in ("throughput", "response", "mechanisms")}
+    assert places == drawn == whole | {"cpu-0", "cpu-1", "use-0", "use-1"}
 
 
 def test_everything_is_escaped() -> None:
     made = report.page(document(HOSTILE))
     page = Page(made)
     assert not any(tag == "img" for tag, _ in page.tags)
-    assert len(page.scripts) == 1 + 6
+    assert len(page.scripts) == 1 + 7
     for part in (
         f"wait = {HOSTILE}",
         f"the machine was slow {HOSTILE}",

@@ -13,6 +13,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+import sim_image
 import trials
 
 from pyx import registry
@@ -213,7 +214,7 @@ def test_a_probe_whose_end_is_killed(built, logs):
     quiet(logs)
 
 
-def link(built, name, folder):
+def link(built, name, folder, *flags):
     """A program of tests/native over the sanitized core."""
     program = folder / name
     source = ROOT / "tests" / "native" / f"{name}.c"
@@ -228,7 +229,7 @@ def link(built, name, folder):
         *FLAGS[built.sanitizer],
         "-pthread",
     ]
-    words += ["-I", ROOT / "pyx" / "csrc", source, *built.objects, "-lm", "-o", program]
+    words += ["-I", ROOT / "pyx" / "csrc", source, *built.objects, *flags, "-lm", "-o", program]
     subprocess.run([str(word) for word in words], check=True)
     return program
 
@@ -261,6 +262,29 @@ def test_a_process_tree_is_sampled_while_it_changes(built, logs, tmp_path):
 def test_loads_account_for_all_their_time(built, logs, tmp_path):
     output = run_program([link(built, "load_loop", tmp_path), 150])
     assert int(output.split()[0]) > 1000
+    quiet(logs)
+
+
+SIMULATED = [
+    ("stock", "select", "closed", {"clients": 9, "load_threads": 2}),
+    ("stock", "sbuf", "closed", {"clients": 40, "workers": 8, "connection": "per_request", "backlog": 2}),
+    ("stock", "sbuf", "open", {"arrival_rate": 60_000, "clients": 40, "lock": "global"}),
+    ("prime", "queues", "closed", {"clients": 9, "steal": "next", "wait": "spin"}),
+    ("prime", "queues", "forked", {"clients": 9, "requests": 300, "accept": "epoll"}),
+]
+ALLOCATING = ("malloc", "calloc", "realloc", "aligned_alloc")
+
+
+@pytest.mark.parametrize(("service", "server", "load", "options"), SIMULATED)
+def test_simulations_run_side_by_side_and_survive_every_failed_allocation(
+    built, logs, tmp_path, service, server, load, options
+):
+    model = tmp_path / "model"
+    model.write_bytes(sim_image.of_scenario(service, server, load, options))
+    wraps = "-Wl," + ",".join(f"--wrap={name}" for name in ALLOCATING)
+    output = run_program([link(built, "sim_runs", tmp_path, wraps), model, 2000, 3])
+    failed, replies = map(int, output.split())
+    assert failed > 20 and replies == 6000
     quiet(logs)
 
 

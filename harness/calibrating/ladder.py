@@ -5,6 +5,9 @@ Per reply, the processor time of the generator and of the select loop is a sum o
     load   = event + polls × poll + wake_sleeper × own sleeps + wake_waker × server sleeps
     select = event + polls × (poll + N × poll_connection) + wake_sleeper × own sleeps + wake_waker × load sleeps
 
+A client that thinks ends its thinking by a timer, and leaves both sides' CPUs halted for long, and their caches cool:
+each wake-up then costs more, as the logarithm of the pause (`models.des.machine`).
+
 At one client every count is one a reply and nothing can be told apart; more clients batch, and a burning server keeps its
 clients asleep: the rungs differ in their counts. On the threaded servers with saturated CPUs nobody is woken from a halt:
 their threads pay for switches, for sleeps, and for waking each other. What a poll or a switch costs, hardly any rung
@@ -14,52 +17,88 @@ tells by itself: `harness.calibrating.joint` solves these equations together wit
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.calibrating.joint import Equation, Fit, Singular, cost
-from models.costs import Cost
+from harness.calibrating.joint import SHARED_DF, Equation, Fit, Singular, cost
+from models.costs import Cost, Covariance
+from models.des.machine import HALTS, cooled
 from models.quantiles import t_quantile
 from models.scenario import Scenario
 
+NORMAL = 1.96
 CALM = 0.05  # share of the CPUs that others may have used in a run that counts
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One configuration of the ladder."""
+    """One configuration of the ladder; `place`: server and generator on "one" CPU, or "two"; empty: anywhere."""
 
     server: str
     clients: int
     demand: float = 0.0
     options: tuple[tuple[str, str], ...] = ()
+    think: float = 0.0
+    place: str = ""
 
     @property
     def name(self) -> str:
         """As a source of costs is called: ladder sbuf N=16 workers=4."""
         demand = f" demand={self.demand * 1e6:g}µs" if self.demand else ""
-        return f"ladder {self.server} N={self.clients}{demand}" + "".join(
-            f" {k}={v}" for k, v in self.options
+        think = f" think={self.think * 1e3:g}ms" if self.think else ""
+        place = f" {self.place}" if self.place else ""
+        return f"ladder {self.server} N={self.clients}{demand}{think}" + "".join(
+            [*(f" {k}={v}" for k, v in self.options), place]
         )
+
+    @property
+    def apart(self) -> bool:
+        """Whether every message goes from one CPU to the other."""
+        return self.place == "two"
 
     @property
     def spins(self) -> bool:
         return ("wait", "spin") in self.options
 
     def scenario(self, seed: int) -> Scenario:
-        options = {"clients": self.clients, "demand": self.demand, **dict(self.options)}
+        options: dict[str, Any] = {"clients": self.clients, "demand": self.demand, **dict(self.options)}
+        if self.think:
+            options |= {"think": self.think, "think_dist": "constant"}
+        if self.place:
+            cpus = sorted(os.sched_getaffinity(0))
+            options |= {"load_cpus": str(cpus[0]), "server_cpus": str(cpus[1 if self.apart else 0])}
         return Scenario.of("synthetic", self.server, seed=seed, options=options)
 
 
+WORKERS = (("workers", "4"),)
+ONCE = (("connection", "per_request"),)
 RUNGS = (
-    *(Rung("select", n) for n in (1, 2, 4, 16, 64)),
-    *(Rung("select", n, 2e-5) for n in (2, 16)),
-    *(Rung(server, 16, 0.0, (("workers", m),)) for server in ("sbuf", "queues") for m in ("1", "4", "8")),
-    *(Rung(server, 64) for server in ("sbuf", "queues")),
+    *(Rung("select", n, place="two") for n in (1, 2, 4, 16, 64)),
+    *(Rung("select", n, place="one") for n in (2, 16)),
+    *(Rung("select", n, 2e-5, place="two") for n in (2, 16)),
+    *(Rung("select", 1, think=pause, place="two") for pause in (1e-4, 1e-3, 4e-3)),
+    *(Rung("select", n, 0.0, ONCE, place=place) for n, place in ((2, "two"), (16, "two"), (16, "one"))),
+    *(
+        Rung(server, 16, 0.0, (("workers", m),), place="one")
+        for server in ("sbuf", "queues")
+        for m in ("1", "4")
+    ),
+    *(Rung(server, n, 0.0, WORKERS, place="two") for server in ("sbuf", "queues") for n in (16, 64)),
     Rung("queues", 1, 0.0, (("wait", "spin"), ("workers", "1"))),
 )
+
+
+def null() -> Rung:
+    """Where a machine's speed is looked at again: a saturated loop without demand."""
+    return Rung("select", 16, place="two" if len(os.sched_getaffinity(0)) > 1 else "one")
+
+
+def available() -> list[Rung]:
+    """Those that the CPUs suffice for."""
+    return [rung for rung in RUNGS if not rung.apart or len(os.sched_getaffinity(0)) > 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +142,6 @@ def calm(several: Sequence[Reading]) -> list[Reading]:
     return order[:least] + [reading for reading in order[least:] if reading.neighbours <= CALM]
 
 
-def middle(several: Sequence[Reading]) -> Reading:
-    """The run with the median processor time a reply, among the calm ones."""
-    found = sorted(calm(several), key=lambda r: r.server + r.load)
-    return found[(len(found) - 1) // 2]
-
-
 def equations(readings: Mapping[Rung, Sequence[Reading]]) -> list[Equation]:
     """What the calm runs say of the costs, one pass of a thread each."""
     return [
@@ -124,42 +157,77 @@ def _of_rung(rung: Rung, reading: Reading) -> list[Equation]:
     if rung.server == "select":
         return [_select_load(rung, reading), _select(rung, reading)]
     roles = _sbuf if rung.server == "sbuf" else _queues
-    return [*roles(rung, reading), _busy_load(rung, reading)]
+    return [*roles(rung, reading), _threads_load(rung, reading)]
+
+
+def _pause(reading: Reading) -> float:
+    """How long the server of one client's requests sleeps between two of them, s."""
+    return 1 / reading.throughput - reading.server
+
+
+def _slept(rung: Rung, own: float, others: float) -> dict[str, float]:
+    """Of one of two that wake each other: what its own sleeps cost it, and those of the other."""
+    if rung.apart:
+        return {"machine.wake_sleeper": own, "machine.wake_waker": others}
+    return {"machine.switch": own, "machine.block": own, "machine.wake_socket": others}
+
+
+def _reached(rung: Rung, batches: float) -> dict[str, float]:
+    """What the way to another CPU costs, a message read; `batches`: begun there, and found begun by the other."""
+    return {"machine.remote": 1.0, "machine.contact": batches} if rung.apart else {}
 
 
 def _select_load(rung: Rung, reading: Reading) -> Equation:
+    timers = 1.0 if rung.think else 0.0  # polls that a timer ends, not a message
     terms = {
         "load.event": 1.0,
         "load.poll": reading.load_polls,
-        "machine.wake_waker": reading.of("loop", "switches"),
-        "machine.wake_sleeper": reading.load_sleeps,
+        **_slept(rung, reading.load_sleeps, reading.of("loop", "switches")),
+        **_reached(rung, reading.load_polls - timers + reading.of("loop", "polls")),
     }
+    if rung.options == ONCE:
+        terms["load.connect"] = 1.0
+    if rung.think:  # it has slept for so long before it sends to a server that has slept for longer
+        terms["load.timer"] = timers
+        terms["machine.cooling_sleeper"] = cooled(rung.think)
+        terms["machine.cooling_waker"] = cooled(_pause(reading))
     return Equation(rung.name, "load", "ladder", terms, reading.load, reading.load)
 
 
 def _select(rung: Rung, reading: Reading) -> Equation:
-    polls = reading.of("loop", "polls")
+    polls, slept = reading.of("loop", "polls"), reading.of("loop", "switches")
     terms = {
         "select.event": 1.0,
         "select.poll": polls,
         "select.poll_connection": polls * rung.clients,
-        "machine.wake_waker": reading.load_sleeps,
-        "machine.wake_sleeper": reading.of("loop", "switches"),
+        **_slept(rung, slept, reading.load_sleeps),
+        **_reached(rung, polls + reading.load_polls - (1.0 if rung.think else 0.0)),
     }
+    if not rung.apart:
+        terms["machine.switch"] += reading.of("loop", "preemptions")
+    if rung.options == ONCE:
+        terms["machine.accept"] = 1.0
+    if rung.think:
+        terms["machine.cooling_sleeper"] = cooled(_pause(reading))
     value = reading.server - reading.of("loop", "demand_ns") * 1e-9
     return Equation(rung.name, "loop", "ladder", terms, value, reading.server)
 
 
-def _busy_load(rung: Rung, reading: Reading) -> Equation:
-    """The generator against a threaded server on saturated CPUs: nobody is woken from a halt."""
-    woken = reading.of("acceptor", "switches") if rung.server == "sbuf" else _receives(reading)
+def _threads_load(rung: Rung, reading: Reading) -> Equation:
+    """The generator against a threaded server, whose threads never all sleep: on their CPU nobody is woken from a halt."""
+    polls, woken = reading.of("acceptor", "polls"), reading.of("acceptor", "switches")
+    if rung.server == "queues":  # each connection has a thread of its own, which waits for its next message
+        polls, woken = 1.0, _receives(reading)
+    slept = _slept(rung, reading.load_sleeps, 0.0)
     terms = {
         "load.event": 1.0,
         "load.poll": reading.load_polls,
+        **slept,
+        **_reached(rung, reading.load_polls + polls),
         "machine.wake_socket": woken,
-        "machine.switch": reading.load_sleeps,
-        "machine.block": reading.load_sleeps,
     }
+    if rung.apart:
+        terms["machine.wake_remote"] = woken
     return Equation(rung.name, "load", "ladder", terms, reading.load, reading.load)
 
 
@@ -170,20 +238,30 @@ def _role(rung: Rung, reading: Reading, role: str, terms: Mapping[str, float]) -
     return Equation(rung.name, role, "ladder", {**terms, **switched}, cpu, cpu)
 
 
+def _woken(rung: Rung, reading: Reading) -> dict[str, float]:
+    """What waking the generator costs a thread of the server: alone on its CPU it is woken from idling."""
+    return {"machine.wake_waker" if rung.apart else "machine.wake_socket": reading.load_sleeps}
+
+
 def _sbuf(rung: Rung, reading: Reading) -> list[Equation]:
+    polls = reading.of("acceptor", "polls")
     inserted = {
         "sbuf.acceptor": 1.0,
-        "load.poll": reading.of("acceptor", "polls"),
+        "load.poll": polls,
         "machine.wake_futex": reading.of("worker", "switches"),
     }
-    served = {"sbuf.worker": 1.0, "machine.wake_socket": reading.load_sleeps}
+    served = {"sbuf.worker": 1.0, **_woken(rung, reading)}
+    if rung.apart:
+        inserted["machine.contact"] = polls
+        served |= _reached(rung, reading.load_polls)
     return [_role(rung, reading, "acceptor", inserted), _role(rung, reading, "worker", served)]
 
 
 def _queues(rung: Rung, reading: Reading) -> list[Equation]:
     attended = {
         "queues.connection": 1.0,
-        "machine.wake_socket": reading.load_sleeps,
+        **_woken(rung, reading),
+        **_reached(rung, 1.0 + reading.load_polls),
         "machine.wake_futex": reading.of("worker", "switches"),
     }
     worked = {"queues.worker": 1.0, "machine.wake_futex": reading.of("connection", "sleeps")}
@@ -195,26 +273,71 @@ def _receives(reading: Reading) -> float:
     return max(reading.of("connection", "switches") - reading.of("connection", "sleeps"), 0.0)
 
 
-CYCLE = {"load.event": 1.0, "select.event": 1.0, "machine.wake_sleeper": 2.0}
+CYCLE = {
+    "load.event": 1.0,
+    "select.event": 1.0,
+    "machine.wake_sleeper": 2.0,
+    "machine.remote": 2.0,
+    "machine.contact": 2.0,
+}
+LATENCY = "machine.wake_latency"
+ALONE = Rung("select", 1, place="two")
 
 
-def derived(readings: Mapping[Rung, Sequence[Reading]], found: Fit) -> dict[str, Cost]:
-    """The costs that no equation holds, from the rungs that show them."""
-    alone = Rung("select", 1)
+def complete(readings: Mapping[Rung, Sequence[Reading]], found: Fit) -> Fit:
+    """The fit with the costs that no equation holds, from the rungs that show them.
+
+    After how long a CPU halts is a convention that the cooling costs were fitted with: drawn apart from them, it would move
+    what the thinking rungs say.
+    """
     spinning = [r for rung, several in readings.items() if rung.spins for r in calm(several)]
-    return {
-        "machine.wake_latency": _latency(alone, calm(readings[alone]), found),
-        "queues.spin_held": _held(spinning),
-    }
+    latency, covariance = cost(0.0, 0.0, "one CPU"), found.covariance
+    if ALONE in readings:
+        latency, covariance = _latency(readings, found)
+    halts = Cost(HALTS, HALTS, HALTS, "KVM's halt_poll_ns by default")
+    table = {**found.table, LATENCY: latency, "machine.halts": halts, "queues.spin_held": _held(spinning)}
+    return replace(found, table=table, covariance=covariance)
 
 
-def _latency(rung: Rung, readings: Sequence[Reading], found: Fit) -> Cost:
-    """Time from the interrupt to the sleeper's first instruction: what one client's cycle leaves over, by halves."""
-    known = math.fsum(weight * found.table[name].value for name, weight in CYCLE.items())
-    cycle, spread = _typical([1 / reading.throughput for reading in readings])
-    value = max((cycle - known) / 2, 0.0)
-    error = math.hypot(spread, 2 * math.sqrt(found.covariance.of(CYCLE))) / 2
-    return cost(value, error, f"{rung.name}: cycle of one client")
+def _latency(readings: Mapping[Rung, Sequence[Reading]], found: Fit) -> tuple[Cost, Covariance]:
+    """Time from the interrupt to the sleeper's first instruction: what one client's cycle leaves over, by halves.
+
+    So it is the shorter the longer the costs that it is the rest of: (cycle − w·c)/2 has −C·w/2 in common with costs c of
+    covariance C, and a draw of all of them keeps the cycle as it was measured; it is an equation like the ladder's others,
+    and off by as much as those are.
+    """
+    known, fitted = found.covariance.names, found.covariance.matrix
+    cycle = statistics.median(_cycles(readings[ALONE]))
+    rest = cycle - math.fsum(weight * found.table[name].value for name, weight in CYCLE.items())
+    common = [
+        -math.fsum(row[known.index(name)] * weight for name, weight in CYCLE.items()) / 2 for row in fitted
+    ]
+    own = (_cycle_variance(readings) + found.quality["between"] ** 2) * cycle**2
+    variance = (own + found.covariance.of(CYCLE)) / 4
+    matrix = (*((*row, c) for row, c in zip(fitted, common, strict=True)), (*common, variance))
+    source = f"{ALONE.name}: cycle of one client"
+    return cost(max(rest / 2, 0.0), NORMAL * math.sqrt(variance), source), Covariance(
+        (*known, LATENCY), matrix
+    )
+
+
+def _cycles(readings: Sequence[Reading]) -> list[float]:
+    return [1 / reading.throughput for reading in calm(readings)]
+
+
+def _cycle_variance(readings: Mapping[Rung, Sequence[Reading]]) -> float:
+    """Relative, of the median of one client's cycles; what few passes cannot say is taken from the other rungs' scatter."""
+    squares, df = 0.0, 0
+    for rung in (rung for rung in readings if rung.server == ALONE.server):
+        cycles = _cycles(readings[rung])
+        middle = statistics.fmean(cycles)
+        squares += math.fsum((cycle / middle - 1) ** 2 for cycle in cycles)
+        df += len(cycles) - 1
+    alone = _cycles(readings[ALONE])
+    own = math.fsum((cycle / statistics.fmean(alone) - 1) ** 2 for cycle in alone)
+    shared = squares / max(df, 1)
+    each = (SHARED_DF * shared + own) / (SHARED_DF + len(alone) - 1)
+    return math.pi / 2 * each / len(alone)
 
 
 def _held(readings: Sequence[Reading]) -> Cost:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.calibrating.joint import Equation
+from models.des.machine import cooled
 from pyx import registry
 from pyx.probing import launch
 
 BUDGET = 0.025  # s of a launch
 GAP = "50"  # µs that a sleeper rests, about as long as a server's
+LONG = (400, 4000)  # µs: rests after which the sleeper's CPU has halted
 MANY = 65  # descriptors; one stands for the listener
 HARDLY = 0.1  # longer than the faster half, as a share
 DIGITS = 1e-9  # no figure is taken to be shorter, s
@@ -44,12 +46,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe with its settings; `apart`: on two CPUs, else on one."""
+    """A probe with its settings; `apart`: on two CPUs, else on one; `budget`: s of a launch."""
 
     name: str
     figures: tuple[Figure, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     apart: bool = False
+    budget: float = BUDGET
 
     @property
     def source(self) -> str:
@@ -58,6 +61,15 @@ class Probe:
 
 def _unit(name: str, terms: Mapping[str, float], **options: str) -> Probe:
     return Probe(name, (Figure(terms),), options)
+
+
+def _after(pause: int) -> Probe:
+    """A wake-up of who has slept for so many µs, on a halted CPU: what it costs the waker, and how long it takes."""
+    cooling = cooled(pause * 1e-6)
+    called = {"machine.wake_waker": 1, "machine.futex": 1, "machine.cooling_waker": cooling}
+    begun = {"machine.wake_idle": 1, "machine.halted_latency": 1, "machine.cooling_latency": cooling}
+    figures = (Figure(called, note="waker_ns", clocks=1), Figure(begun))
+    return Probe("wakeup", figures, {"variant": "idle", "gap": str(pause)}, apart=True, budget=20e-6 * pause)
 
 
 # A yield is a call and a switch, with the scheduler's part in it. Two ends on one CPU that wake each other switch twice in
@@ -78,10 +90,12 @@ PROBES = (
         (
             Figure({"machine.wake_waker": 1, "machine.futex": 1}, note="waker_ns", clocks=1),
             Figure({"machine.wake_sleeper": 1, "machine.futex": 1}, note="sleeper_cpu_ns", end=1, clocks=1),
+            Figure({"machine.wake_idle": 1}),
         ),
         {"variant": "idle", "gap": GAP},
         apart=True,
     ),
+    *map(_after, LONG),
     _unit("readiness", {"load.poll": 1}, variant="epoll"),
     _unit("readiness", {"select.poll": 1}, variant="select"),
     _unit(
@@ -92,7 +106,6 @@ PROBES = (
     ),
     _unit("fork", {"machine.fork": 1}),
     _unit("thread_create", {"machine.thread_create": 1}),
-    _unit("accept", {"machine.accept": 1}, variant="calls"),
 )
 
 
@@ -128,7 +141,7 @@ def measure(probe: Probe) -> list[Equation]:
         probe.options,
         kind="thread" if "thread" in kinds else "process",
         cpus=cpus,
-        budget=BUDGET,
+        budget=probe.budget,
         capacity=1000,
     )
     return equations(probe, found)
@@ -166,14 +179,3 @@ def _fast(group: Sequence[Equation]) -> list[Equation]:
     half = sorted(row.value for row in group)[: (len(group) + 1) // 2]
     most = max(half[-1], (1 + HARDLY) * statistics.median(half))
     return [row for row in group if row.value <= most]
-
-
-def stayed() -> float:
-    """Share of woken threads that stay on the waker's CPU though another is idle: the least of several launches, as other
-    processes only add to it."""
-    cpus = sorted(os.sched_getaffinity(0))[:64]
-    launches = (
-        launch("placement", kind="thread", cpus=cpus, bound=False, budget=BUDGET, capacity=1)
-        for _ in range(3)
-    )
-    return min(float(found["ends"][0]["notes"]["stayed_share"]) for found in launches)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.limit import FIGURES
+
 if TYPE_CHECKING:
     from models.scenario import Scenario
 
@@ -86,6 +88,21 @@ OUTSIDE = _together(
     click.option(
         "--ready-timeout", metavar="S", help="Time in which it must answer for the first time (default: 15)."
     ),
+)
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["simpy", "compiled"]),
+    help="What simulates (default: the fastest there is).",
+)
+LIMITS = _together(
+    *(
+        click.option(
+            f"--{name}",
+            metavar="TIME",
+            help=f"{'Mean' if name == 'mean' else f'{name[1:]}th percentile'} of the response that is allowed: 5ms, 200us.",
+        )
+        for name in FIGURES
+    )
 )
 SAMPLE = click.option(
     "--sample",

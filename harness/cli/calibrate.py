@@ -42,18 +42,12 @@ def command(quick: bool, refresh: bool, as_json: bool) -> int:
     from harness import calibrate
     from harness.progress import Reporting
     from harness.sweeping import shares
-    from models.wording import percent
 
     effort = calibrate.QUICK if quick else calibrate.FULL
     with Reporting() as progress:
         costs = calibrate.costs(shares(progress, "calibrating"), refresh, effort)
-    if calibrate.disturbance(costs) > calibrate.NOISY:
-        share = percent(calibrate.disturbance(costs))
-        print(
-            f"warning: other processes used {share} of the CPUs meanwhile: these costs are off, and the next "
-            "command that needs them measures anew",
-            file=sys.stderr,
-        )
+    if warning := calibrate.warning(costs.provenance):
+        print(f"warning: {warning}", file=sys.stderr)
     if as_json:
         print_json(costs.to_json())
     else:
@@ -64,6 +58,7 @@ def command(quick: bool, refresh: bool, as_json: bool) -> int:
 def _parts(costs: Costs) -> Iterator[str]:
     """The costs, how good their fit is, and the rows that it misses most."""
     from harness import table
+    from models.uncertainty import discrepancy_of
     from models.wording import figure, percent
 
     rows = [(name, *_cost(cost), cost.source) for name, cost in sorted(costs.table.items())]
@@ -73,6 +68,11 @@ def _parts(costs: Costs) -> Iterator[str]:
         f"Fit of {figure(quality['rows'])} rows: condition number {figure(quality['condition'])}; the ladder's rows are "
         f"missed by {percent(quality['residual'])}, of which their equations account for {percent(quality['between'])}."
     )
+    if off := discrepancy_of(costs):
+        yield (
+            f"The models miss the ladder's rungs by {percent(off)}, each predicted with costs fitted without it: intervals "
+            "count on as much; it may be more where predictions leave the ladder."
+        )
     worst = sorted(costs.rows, key=lambda row: -abs(row.standardised))[:WORST]
     heads = ("measured", "fitted", "missed by", "row that the fit misses most")
     yield "\n".join(table.lines([_missed(row) for row in worst], heads, words=1))

@@ -9,22 +9,12 @@ from typing import Any
 import click
 
 from harness.cli import INTERRUPTED, OK
-from harness.cli._options import AS_JSON, EFFORT, OUTSIDE, STORE, outside_settings, print_json, system
+from harness.cli._options import AS_JSON, EFFORT, LIMITS, OUTSIDE, STORE, outside_settings, print_json, system
 from harness.limit import FIGURES
 
 
-def _limits(function: Any) -> Any:
-    for name in reversed(FIGURES):
-        what = "Mean" if name == "mean" else f"{name[1:]}th percentile"
-        option = click.option(
-            f"--{name}", metavar="TIME", help=f"{what} of the response that is allowed: 5ms, 200us."
-        )
-        function = option(function)
-    return function
-
-
 @click.command("find-limit", short_help="Find the highest load within a response time.")
-@_limits
+@LIMITS
 @system(load="open")
 @OUTSIDE
 @click.option("--low", type=float, metavar="R", help="Where to begin (default: 100/s, or one client).")

@@ -7,52 +7,62 @@ from typing import Any
 import click
 
 from harness.cli import OK
-from harness.cli._options import AS_JSON, EFFORT, SYSTEM, check_effort, print_json, scenario_of
+from harness.cli._options import AS_JSON, EFFORT, ENGINE, SYSTEM, check_effort, print_json, scenario_of
 
 
-@click.command(short_help="Predict one scenario.")
+@click.command(short_help="Predict one scenario, also on a machine that is not there.")
 @SYSTEM
+@ENGINE
+@click.option("--sensitivity", is_flag=True, help="How much each cost changes the throughput.")
+@click.option(
+    "--precision",
+    type=float,
+    metavar="SHARE",
+    help="Half-width of the mean at which to stop (default: 0.02).",
+)
+@click.option("--budget", type=float, metavar="S", help="Seconds of simulating at most (default: 10).")
 @EFFORT
 @AS_JSON
 def command(
-    as_json: bool, reps: int | None, window: float | None, warmup: float | None, **system: Any
+    as_json: bool,
+    reps: int | None,
+    window: float | None,
+    warmup: float | None,
+    engine: str | None,
+    sensitivity: bool,
+    precision: float | None,
+    budget: float | None,
+    settings: tuple[str, ...],
+    **system: Any,
 ) -> int:
     """Predicts what measuring the scenario would give, by simulating the same server.
 
-    Takes the options of `measure`; those of effort say nothing to a simulation. Calibrates this machine first
-    if its costs are not known.
+    Takes the options of `measure`; of those of effort, --reps alone says something to a simulation: the interval is that of
+    the mean of so many runs (5). It holds what is not known of the costs, what the models are known to miss, and how
+    differently single runs come out. Calibrates this machine first if its costs are not known.
+
+    What if: --set cores=16 simulates a machine with so many CPUs, and lock=none, switches=none, wakeups=none or
+    generator=none one on which these cost nothing. Where costs were never measured for what is asked, the answer is
+    bounds, and says that it is extrapolated.
 
     \b
-    Example:
+    Examples:
       python -m harness predict --service stock --server sbuf --set clients=50 --set workers=4 --json
+      python -m harness predict --set workers=8 --set cores=16 --sensitivity
+      python -m harness predict --service stock --server sbuf --set lock=none --set wakeups=none
+      python -m harness predict --set clients=50 --engine simpy --budget 30
     """
-    check_effort(reps=reps, window=window, warmup=warmup)
-    scenario = scenario_of(**system)
-    from harness import calibrate
-    from harness.cell import Cell
-    from harness.errors import HarnessError
-    from harness.progress import Reporting
-    from harness.sweeping import shares
-    from models import des
-    from models.costs import MissingCost
-    from models.outside import NO_MODEL
-    from models.scenario import ScenarioError
+    from harness import asking_models
 
-    if scenario.outside:
-        raise HarnessError(NO_MODEL)
-    with Reporting() as progress:
-        costs = calibrate.costs_for([scenario], progress=shares(progress, "calibrating"))
-    try:
-        metrics, engine = des.predict_with_engine(scenario, costs)
-    except ScenarioError as error:  # a scenario that can be measured, but that no model covers
-        raise HarnessError(str(error)) from error
-    except MissingCost as error:
-        raise HarnessError(str(error.args[0])) from error
-    cell = {**Cell(scenario, predicted=metrics).to_json(), "engine": engine}
+    check_effort(reps=reps, window=window, warmup=warmup, precision=precision, budget=budget)
+    question, left = asking_models.taken(settings)
+    scenario = scenario_of(settings=left, **system)
+    told = {"engine": engine, "precision": precision, "budget": budget, "replicates": reps}
+    answer = asking_models.ask(
+        scenario, question, sensitivity, **{name: value for name, value in told.items() if value is not None}
+    )
     if as_json:
-        print_json(cell)
+        print_json(answer.to_json())
     else:
-        from harness import table
-
-        print(table.cell_text(cell))
+        print(answer.text())
     return OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from harness.showing import figure_style
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 COST = ((0.0, "#fff7e6"), (0.35, "#f9c97d"), (0.7, "#d8702a"), (1.0, "#7a2604"))
 NOTHING, ABSENT = "#f5f7fa", "#dde2e7"
 CELL = 27  # px of a row
+LACKING = 0.45  # width of a column that the machine lacks, of another's
 FEW = 8  # figures below which a heat map needs no scale beside it
 
 
@@ -45,13 +47,17 @@ def heat(document: Mapping[str, Any], positions: Sequence[str]) -> Figure:
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     titles = [f"between {KINDS[kind]}" for kind in kinds]
     made = make_subplots(1, len(kinds), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.02)
+    edges, middles = _columns(document, positions)
     for column, kind in enumerate(kinds, 1):
         cells = _cells(document, [row for row in rows if row["kind"] == kind], labels, positions, kind)
-        made.add_trace(_grey(cells, labels, positions), row=1, col=column)
-        made.add_trace(_coloured(cells, labels, positions), row=1, col=column)
-        _say_absent(made, document, positions, len(labels), column)
+        made.add_trace(_grey(cells, labels, edges), row=1, col=column)
+        made.add_trace(_coloured(cells, labels, edges), row=1, col=column)
+        _say_absent(made, document, dict(zip(positions, middles, strict=True)), len(labels), column)
     figure_style.dress(made, ())
     made.update_xaxes(showline=False, ticks="", side="bottom", tickangle=0, tickfont={"size": 11}, title="")
+    made.update_xaxes(
+        showgrid=False, tickvals=middles, ticktext=[_heading(document, place) for place in positions]
+    )
     made.update_yaxes(showgrid=False, tickvals=labels, ticktext=ticks(rows, labels))
     made.update_layout(
         coloraxis=_scale([row["median_ns"] for row in rows if row["median_ns"] and not rejected(row)]),
@@ -66,6 +72,22 @@ def ticks(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
     units = {name(row): row["unit_of_work"] for row in rows}
     pale = f'<span style="color:{PALE};font-size:10px">'
     return [f"{html.escape(label)} {pale}{html.escape(units[label])}</span>" for label in labels]
+
+
+def _columns(document: Mapping[str, Any], positions: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Edges and middles of the columns: those that the machine lacks are narrow, so that figures have room in the others."""
+    widths = [LACKING if "absent" in document["positions"].get(place, {}) else 1.0 for place in positions]
+    edges = list(accumulate(widths, initial=0.0))
+    return edges, [(left + right) / 2 for left, right in pairwise(edges)]
+
+
+def _heading(document: Mapping[str, Any], position: str) -> str:
+    """Above a figure's column; a narrow one is named by the words along it."""
+    return (
+        ""
+        if "absent" in document["positions"].get(position, {})
+        else POSITIONS[position].replace(" ", "<br>", 1)
+    )
 
 
 Cell = tuple[float | None, str, str]  # log10 of the ns, what stands in the cell, what the pointer shows
@@ -102,7 +124,7 @@ def _cell(row: Row) -> Cell:
     return math.log10(row["median_ns"]), f"{time(row['median_ns'])}{star(row)}", about(row)
 
 
-def _grey(cells: Sequence[Sequence[Cell]], labels: Sequence[str], positions: Sequence[str]) -> Any:
+def _grey(cells: Sequence[Sequence[Cell]], labels: Sequence[str], edges: Sequence[float]) -> Any:
     """What has no figure: darker where the machine lacks the position."""
     shades = [
         [None if z is not None else float(words.startswith("absent")) for z, _, words in row] for row in cells
@@ -111,7 +133,7 @@ def _grey(cells: Sequence[Sequence[Cell]], labels: Sequence[str], positions: Seq
     return _trace(
         cells,
         labels,
-        positions,
+        edges,
         z=shades,
         text=words,
         zmin=0,
@@ -122,21 +144,19 @@ def _grey(cells: Sequence[Sequence[Cell]], labels: Sequence[str], positions: Seq
     )
 
 
-def _coloured(cells: Sequence[Sequence[Cell]], labels: Sequence[str], positions: Sequence[str]) -> Any:
+def _coloured(cells: Sequence[Sequence[Cell]], labels: Sequence[str], edges: Sequence[float]) -> Any:
     shades = [[z for z, _, _ in row] for row in cells]
     words = [["" if z is None else text for z, text, _ in row] for row in cells]
-    return _trace(
-        cells, labels, positions, z=shades, text=words, coloraxis="coloraxis", textfont={"size": 12}
-    )
+    return _trace(cells, labels, edges, z=shades, text=words, coloraxis="coloraxis", textfont={"size": 12})
 
 
 def _trace(
-    cells: Sequence[Sequence[Cell]], labels: Sequence[str], positions: Sequence[str], **more: Any
+    cells: Sequence[Sequence[Cell]], labels: Sequence[str], edges: Sequence[float], **more: Any
 ) -> Any:
     from plotly.graph_objects import Heatmap
 
     return Heatmap(
-        x=[POSITIONS[position].replace(" ", "<br>", 1) for position in positions],
+        x=list(edges),
         y=list(labels),
         texttemplate="%{text}",
         customdata=[[hint for _, _, hint in row] for row in cells],
@@ -149,20 +169,20 @@ def _trace(
 
 
 def _say_absent(
-    made: Figure, document: Mapping[str, Any], positions: Sequence[str], rows: int, column: int
+    made: Figure, document: Mapping[str, Any], middles: Mapping[str, float], rows: int, column: int
 ) -> None:
     """Writes why a position is absent along its column, as far as there is room."""
-    for position in positions:
+    for position, middle in middles.items():
         why = document["positions"].get(position, {}).get("absent")
         if why is None:
             continue
-        text = html.escape(f"absent: {why}")
+        text = html.escape(f"{POSITIONS[position]} absent: {why}")
         fits = 6 * len(text) < CELL * rows
         made.add_annotation(
-            x=POSITIONS[position].replace(" ", "<br>", 1),
+            x=middle,
             y=(rows - 1) / 2,
-            text=text if fits else "absent",
-            textangle=-90 if fits else 0,
+            text=text if fits else html.escape(POSITIONS[position]),
+            textangle=-90,
             showarrow=False,
             font={"size": 11, "color": PALE},
             row=1,

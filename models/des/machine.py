@@ -1,12 +1,4 @@
-"""Threads on CPUs in simulated time: run queues, time slices, sleeping and waking, as Linux does it.
-
-A thread of the modelled program is a SimPy process that yields what it does:
-
-    yield thread.run(seconds)     use so much processor time
-    yield thread.sleep()          give up the CPU until somebody calls machine.wake(thread)
-    yield thread.spin()           burn the CPU until somebody calls machine.release(thread)
-
-An operation takes effect when it ends: what the program does after a yield happens at that moment.
+"""What the simulated machine charges, and the constants of its kernel's scheduler; either engine's machine keeps to them.
 
 CPUs. Each CPU has its own run queue, in the order of the kernel's fair scheduler since 6.6 (earliest eligible
 virtual deadline first: Stoica and Abdel-Wahab 1995), with equal weights. A thread is eligible while it has
@@ -15,25 +7,34 @@ blocks, or a woken thread finds it no longer eligible, or it has used up its sli
 that blocks keeps its lag: what it was owed it is owed when it wakes; what it had too much is worked off by
 staying in the queue's average until the others have caught up.
 
-Waking. A thread goes to its last CPU if that is idle, else to any idle one, else to the less loaded of its
-last CPU and the waker's. Waking a halted CPU costs the waker an interrupt, the sleeper the way out of the
-halt, and both a latency; on a busy CPU the sleeper pays a switch. The prices are in `Prices`, measured by
-calibration.
+Placing. A woken thread goes to its last CPU if that is idle, else to the first idle one of a few others, else it
+queues at its last CPU. How few falls with the use of the machine, as the kernel limits its search (SIS_UTIL, Chen Yu
+2022). A CPU that becomes idle takes a thread that waits elsewhere only if that has not run there lately. Where threads
+begin is a lottery, and with these rules they mostly stay there.
+
+Waking an idle CPU costs the waker an interrupt, the sleeper the way back, and both a latency; on a busy CPU the sleeper
+pays a switch. A CPU that has been idle for longer has halted: the way back begins with an exit from the halt, and what
+runs then finds the caches cooler the longer the halt was. Either grows as the logarithm of the pause. What threads
+hand to each other is dearer between two CPUs than on one. The prices are measured by calibration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
-import simpy
+HALTS = 0.0002  # for so long the host of a virtual CPU polls before it halts it (KVM's halt_poll_ns by default), s
 
-from models.des.cpu import Cpu, Program, Thread, Timer
+
+def cooled(idle: float, halts: float = HALTS) -> float:
+    """By how many factors of e a CPU has been idle for longer than it stays awake; 0 while it has not halted."""
+    return math.log(idle / halts) if idle > halts else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What the machine itself charges, s.
+    """What the machine itself charges, s; the costs machine.NAME.
 
     Attributes
     ----------
@@ -44,6 +45,18 @@ class Prices:
         included.
     wake_latency : float
         Delay before that processor time starts.
+    halted_latency : float
+        Delay more once the CPU has halted.
+    cooling_waker, cooling_sleeper, cooling_latency : float
+        What each of the three grows by whenever the time for which the CPU was idle grows by a factor of e beyond `halts`.
+    halts : float
+        For how long an idle CPU stays awake.
+    wake_remote : float
+        What waking a thread on another busy CPU costs the waker more: an interrupt there.
+    remote : float
+        Processor time that a message costs more whose sender ran on another CPU: its lines must come from there.
+    contact : float
+        What the first message of a batch costs more, the sender to put it and the receiver to find it, between two CPUs.
     wake_socket, wake_futex : float
         Processor time of whoever wakes a thread onto a busy CPU, by a socket or by a semaphore.
     switch : float
@@ -52,13 +65,35 @@ class Prices:
         Processor time that a sleep costs beyond that on a busy CPU: the system call, and a cold start.
     """
 
-    wake_waker: float
-    wake_sleeper: float
-    wake_latency: float
-    wake_socket: float
-    wake_futex: float
-    switch: float
-    block: float
+    wake_waker: float = 0.0
+    wake_sleeper: float = 0.0
+    wake_latency: float = 0.0
+    wake_socket: float = 0.0
+    wake_futex: float = 0.0
+    switch: float = 0.0
+    block: float = 0.0
+    halted_latency: float = 0.0
+    cooling_waker: float = 0.0
+    cooling_sleeper: float = 0.0
+    cooling_latency: float = 0.0
+    halts: float = HALTS
+    wake_remote: float = 0.0
+    remote: float = 0.0
+    contact: float = 0.0
+
+    @classmethod
+    def of(cls, costs: Mapping[str, float]) -> Prices:
+        """Those among the costs; what is not there is free."""
+        return cls(*(costs.get(f"machine.{field.name}", getattr(FREE, field.name)) for field in fields(cls)))
+
+
+FREE = Prices()
+PRICES = tuple(field.name for field in fields(Prices))
+NEEDED = PRICES[:7]  # of halts and of distances, a machine may know nothing
+
+
+SEARCH = 1.17**2  # how the search for an idle CPU narrows with the square of the machine's use
+HALF_LIFE = 0.032  # of what is known about that use, s
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,183 +107,24 @@ class Scheduler:
     tick : float
         Period of the timer interrupt, at which used-up slices end.
     hot : float
-        A thread that ran so recently is left alone by a CPU that becomes idle, but for a share of times:
-    pull : float
-        How often a CPU that becomes idle takes a waiting thread that is still hot, 0 to 1. The kernel decides it by how
-        that has paid so far, which is not modelled: calibration finds the share.
+        A thread that ran so recently is left alone by a CPU that becomes idle.
     balance : float
         Time between two moves that make no load even, only turns (16 ms a CPU, the second try succeeds).
-    packs : bool
-        A thread whose last CPU is busy is woken there or on the waker's CPU even when another is idle, as
-        kernels do that are told to keep virtual CPUs halted.
+    stays : float
+        Time after a move of a CPU's threads before one that is still hot is moved (the kernel tries several times).
     """
 
     base_slice: float
     tick: float = 0.004
     hot: float = 0.0005
     balance: float = 0.064
-    packs: bool = False
-    pull: float = 0.0
+    stays: float = 0.1
 
     @classmethod
-    def of(cls, cpus: int, hz: int = 250, packs: bool = False, pull: float = 0.0) -> Scheduler:
-        slice_ = 0.0007 * min(cpus, 8).bit_length()
-        return cls(slice_, tick=1 / hz, balance=0.032 * cpus, packs=packs, pull=pull)
+    def of(cls, cpus: int, hz: int = 250) -> Scheduler:
+        return cls(0.0007 * min(cpus, 8).bit_length(), tick=1 / hz, balance=0.032 * cpus)
 
     @property
     def lag_limit(self) -> float:
+        """What a thread that blocks keeps of its lag at most, s."""
         return max(2 * self.base_slice, self.tick)
-
-
-def _last_ran(thread: Thread) -> float:
-    return thread.last_ran
-
-
-def _need(cpu: Cpu) -> tuple[int, float]:
-    return cpu.load, cpu.balanced
-
-
-class Machine:
-    """CPUs, their threads, and the clock.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    cpus : int
-    prices : Prices
-    scheduler : Scheduler
-
-    Attributes
-    ----------
-    on_preempt, on_dispatch : dict of Thread to callable
-        Called when that thread loses its CPU while it could run on, and when it gets one.
-    """
-
-    def __init__(
-        self, env: simpy.Environment, cpus: int, prices: Prices, scheduler: Scheduler | None = None
-    ) -> None:
-        self.env = env
-        self.prices = prices
-        self.scheduler = scheduler or Scheduler.of(cpus)
-        self.lag_limit = self.scheduler.lag_limit
-        self.cpus = [Cpu(self, i) for i in range(cpus)]
-        self.threads: list[Thread] = []
-        self._pulls = 0.0
-        self.on_preempt: dict[Thread, Callable[[], None]] = {}
-        self.on_dispatch: dict[Thread, Callable[[], None]] = {}
-
-    def at(self, delay: float, call: Callable[[Timer], object], token: int = 0) -> None:
-        """Calls back after a delay, s, with the timer that holds the token."""
-        Timer(self.env, delay, call, token)
-
-    def spawn(self, name: str, group: str, program: Callable[[Thread], Program]) -> Thread:
-        """Starts a thread; it first runs when the simulation does."""
-        thread = Thread(self, name, group, self.cpus[len(self.threads) % len(self.cpus)])
-        self.threads.append(thread)
-        self.at(0.0, lambda _: thread.begin(program))
-        return thread
-
-    def wake(self, thread: Thread, waker: Thread | None, local: float = 0.0, sync: bool = False) -> float:
-        """Makes a sleeping thread runnable; what it costs the waker, s, to be run by it next.
-
-        Parameters
-        ----------
-        thread, waker : Thread
-            Nobody wakes for a timer.
-        local : float
-            What it costs the waker when no halted CPU has to be interrupted, s.
-        sync : bool
-            The waker is about to sleep, as sockets suppose: with no idle CPU and nobody else on the waker's,
-            the woken thread is put there.
-        """
-        if thread.state != "sleeping":
-            thread.wake_pending = True
-            return 0.0
-        if thread in thread.cpu.owing:
-            thread.lag = min(0.0, thread.cpu.average() - thread.vruntime)
-            thread.cpu.owing.remove(thread)
-        cpu = self._choose(thread.cpu, waker.cpu if waker is not None else thread.cpu, sync)
-        self.place(thread, cpu)
-        if not cpu.free:
-            thread.need = self.prices.block
-            cpu.enqueue(thread)
-            return local
-        cpu.current = thread
-        thread.cpu = cpu
-        thread.state = "running"
-        thread.need = self.prices.wake_sleeper
-        cpu.started = self.env.now + self.prices.wake_latency
-        cpu.token += 1
-        self.at(self.prices.wake_latency + self.prices.wake_sleeper, cpu.finished, cpu.token)
-        return self.prices.wake_waker
-
-    def place(self, thread: Thread, cpu: Cpu) -> None:
-        """Enters a thread into a queue's virtual time with its lag, which its own weight must not thin."""
-        others = cpu.load + len(cpu.owing)
-        lag = thread.lag * (others + 1) / others if others else 0.0
-        thread.vruntime = cpu.average() - lag
-        thread.deadline = thread.vruntime + self.scheduler.base_slice
-
-    def _choose(self, last: Cpu, here: Cpu, sync: bool) -> Cpu:
-        if last.free:
-            return last
-        if not self.scheduler.packs or last.load > 1:
-            for cpu in self.cpus:
-                if cpu.free:
-                    return cpu
-        if sync and here.load == 1:
-            return here
-        return here if here.load < last.load else last
-
-    def move(self, thread: Thread, cpu: Cpu) -> None:
-        """Moves a queued thread to another CPU's queue."""
-        origin = thread.cpu
-        thread.lag = origin.average() - thread.vruntime
-        origin.queue.remove(thread)
-        self.place(thread, cpu)
-        thread.cpu = cpu
-        cpu.queue.append(thread)
-
-    def pull(self, idle: Cpu) -> None:
-        """A CPU about to go idle takes the thread that has waited longest elsewhere, if that is no longer hot in the other's
-        cache, or if it is the turn of a hot one."""
-        busiest = max(self.cpus, key=lambda cpu: len(cpu.queue))
-        if not busiest.queue:
-            return
-        longest = min(busiest.queue, key=_last_ran)
-        if self.env.now - longest.last_ran < self.scheduler.hot:
-            self._pulls += self.scheduler.pull
-            if self._pulls < 1:
-                return
-            self._pulls -= 1
-        self.move(longest, idle)
-
-    def balance(self, busy: Cpu) -> None:
-        """At a tick: who has waited longest here goes to an idle CPU, to a much less loaded one, or, now and then, to one
-        with a single thread less: three that never sleep share two CPUs fairly by going round."""
-        now = self.env.now
-        for other in sorted(self.cpus, key=_need):
-            gap = busy.load - other.load
-            due = now - busy.balanced >= self.scheduler.balance
-            if other is busy or not (other.load == 0 or gap >= 2 or (gap == 1 and due)):
-                continue
-            busy.balanced = other.balanced = now
-            self.move(min(busy.queue, key=_last_ran), other)
-            if other.current is None:
-                other.pick()
-            elif not other.ticking:
-                other.tick_on()
-            if not busy.queue:
-                return
-
-    def release(self, thread: Thread) -> None:
-        """Ends a thread's spinning: at once if it holds a CPU, else as soon as it gets one."""
-        if not thread.spinning:
-            return
-        thread.spinning = False
-        if thread.state == "running":
-            thread.cpu.charge()
-            thread.need = 0.0
-            thread.cpu.resume()
-        else:
-            thread.need = 0.0

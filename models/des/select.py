@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from models.des.cpu import Thread
-from models.des.engine import World
-from models.des.parts import Inbox, Steps, answer
+from models.des.listening import accept, listen
+from models.des.parts import Inbox, ended, reply, way
+from models.des.records import Steps, Thread, World
+from models.des.service import Service, serve, service_of
 
 COSTS = ("select.event", "select.poll", "select.poll_connection")
 
 
 def build(world: World) -> None:
-    inbox = Inbox(world.machine)
+    ready = Inbox()
     for connection in world.connections:
-        connection.at_server = inbox
-    world.machine.spawn("loop", "server", lambda thread: _program(world, inbox, thread))
+        connection.at_server = ready
+    listen(world, ready)
+    world.spawn("loop", "server", _loop, ready, service_of(world, 1), len(world.connections))
 
 
-def _program(world: World, inbox: Inbox, thread: Thread) -> Steps:
+def _loop(world: World, thread: Thread, ready: Inbox, service: Service, connections: int) -> Steps:
     event = world.cost("select.event")
-    poll = world.cost("select.poll") + world.cost("select.poll_connection") * len(world.connections)
+    poll = world.cost("select.poll") + world.cost("select.poll_connection") * connections
     while True:
         yield thread.run(poll)
         world.count("polls")
-        yield from inbox.wait(thread)
-        for connection in inbox.take_all():
-            request = connection.request
-            demand = request.fixed + sum(request.tasks) if request.rounds == 0 else 0.0
-            yield from answer(connection, thread, event + demand)
+        yield from ready.wait(world, thread)
+        for connection in ready.items.drain():
+            if not connection.accepted:
+                yield from accept(world, connection, thread)
+            elif not ended(connection):
+                yield from serve(
+                    world, thread, service, connection.request, event + way(world, connection, thread)
+                )
+                yield from reply(world, connection, thread)

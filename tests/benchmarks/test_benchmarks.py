@@ -1,4 +1,4 @@
-"""How fast the instrument itself is: a server's round trip, the load generator, the SimPy engine, a fit."""
+"""How fast the instrument itself is: a server's round trip, the load generator, a fit."""
 
 import math
 
@@ -6,25 +6,8 @@ import numpy as np
 import pytest
 from pyx.load import Load
 
-from models import des, laws
-from models.costs import Cost, Costs, Demand, demand_key
-from models.scenario import Scenario
+from models import laws
 from pyx.server import Server
-
-COSTS = {
-    "machine.wake_waker": 8e-6,
-    "machine.wake_sleeper": 7e-6,
-    "machine.wake_latency": 15e-6,
-    "machine.wake_socket": 2.5e-6,
-    "machine.wake_futex": 7e-7,
-    "machine.switch": 1.3e-6,
-    "machine.block": 1e-6,
-    "load.event": 5e-6,
-    "load.poll": 4e-7,
-    "select.event": 5e-6,
-    "select.poll": 6e-7,
-    "select.poll_connection": 4e-8,
-}
 
 
 @pytest.fixture
@@ -60,27 +43,6 @@ def test_generator(benchmark, server):
     benchmark.pedantic(generate, rounds=5)
     benchmark.extra_info["per_cpu_second"] = float(np.median(rates))
     assert min(rates) > 0
-
-
-def test_simpy_model(benchmark):
-    """Simulated replies in a second of wall clock: `jobs_per_second`."""
-    scenario = Scenario.of("synthetic", "select", options={"clients": 10})
-    table = {name: Cost(value) for name, value in COSTS.items()}
-    draws = tuple((seconds,) for seconds in np.random.default_rng(7).exponential(5e-5, 300))
-    demand = Demand((0,) * 300, (3e-7,) * 300, (4e-7,) * 300, draws, 0)
-    costs = Costs(2, table, demands={demand_key(scenario): demand})
-    speeds = []
-
-    def simulate():
-        predicted, engine = des.predict_with_engine(
-            scenario, costs, replications=1, replies=2000, budget=60.0
-        )
-        speeds.append(engine["jobs_per_second"])
-        return predicted
-
-    predicted = benchmark.pedantic(simulate, rounds=3)
-    benchmark.extra_info["jobs_per_second"] = float(np.median(speeds))
-    assert predicted.throughput.value > 0
 
 
 def test_usl_fit(benchmark):

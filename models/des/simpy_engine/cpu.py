@@ -1,115 +1,18 @@
-"""One CPU of the simulated machine with its run queue, and the threads that run on it."""
+"""One CPU of the simulated machine with its run queue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import simpy
-from simpy.events import NORMAL, Event
+from models.des.simpy_engine.events import Timer
 
 if TYPE_CHECKING:
-    from models.des.machine import Machine
+    from models.des.simpy_engine.machine import Machine
+    from models.des.simpy_engine.thread import CpuThread
 
-Program = Generator[Event, Any, None]
 NEVER = float("inf")
 # Virtual times are sums of many small ones: two that differ by less than this are equal, s.
 ROUNDING = 1e-12
-
-
-class Timer(Event):
-    """A call at a moment of simulated time."""
-
-    __slots__ = ("token",)
-
-    def __init__(
-        self, env: simpy.Environment, delay: float, call: Callable[[Timer], object], token: int
-    ) -> None:
-        self.env, self.callbacks, self.token = env, [call], token  # type: ignore[list-item]
-        self._ok, self._value = True, None
-        env.schedule(self, NORMAL, delay)
-
-
-class _Done(Event):
-    """The end of what a thread does, which its CPU fires at once, without a place in SimPy's queue. Used again and again."""
-
-    def arm(self) -> _Done:
-        self._ok, self._value, self.callbacks = True, None, []
-        return self
-
-    def fire(self) -> None:
-        callbacks, self.callbacks = self.callbacks, None  # type: ignore[assignment]
-        for callback in callbacks:
-            callback(self)
-
-
-class Thread:
-    """A thread of the modelled program; made by Machine.spawn.
-
-    Attributes
-    ----------
-    used, slept, switched : float, int, int
-        Processor time so far, s; times it slept; times it lost its CPU while it could have run on.
-    """
-
-    __slots__ = (
-        "cpu", "deadline", "done", "group", "lag", "last_ran", "machine", "name", "need", "slept", "spinning", "state",
-        "switched", "used", "vruntime", "wake_pending",
-    )  # fmt: skip
-
-    def __init__(self, machine: Machine, name: str, group: str, cpu: Cpu) -> None:
-        self.machine, self.name, self.group, self.cpu = machine, name, group, cpu
-        self.need = 0.0
-        self.done = _Done(machine.env)
-        self.spinning = False
-        self.state = "sleeping"
-        self.vruntime = self.deadline = self.lag = 0.0
-        self.last_ran = -1.0
-        self.used, self.slept, self.switched = 0.0, 0, 0
-        self.wake_pending = False
-
-    def begin(self, program: Callable[[Thread], Program]) -> None:
-        """Runs the program as a process as soon as the thread has a CPU for the first time."""
-
-        def start(_: Event) -> None:
-            self.machine.env.process(program(self)).callbacks.append(self._leave)
-
-        self.done.arm().callbacks.append(start)
-        self.machine.wake(self, None)
-
-    def _leave(self, _: Event | None = None) -> None:
-        """Stops being able to run: to sleep, or because the program has ended."""
-        if self.state == "running":
-            self.cpu.block()
-        else:
-            self.cpu.queue.remove(self)
-            self.cpu.part(self)
-
-    def run(self, seconds: float) -> Event:
-        """Uses so much processor time."""
-        self.need += seconds
-        if self.state == "running":
-            self.cpu.resume()
-        return self.done.arm()
-
-    def sleep(self) -> Event:
-        """Gives up the CPU until Machine.wake; a wake that came since the last sleep ends it at once."""
-        if self.wake_pending:
-            self.wake_pending = False
-            if self.state == "running":
-                self.cpu.resume()
-            return self.done.arm()
-        self.slept += 1
-        self._leave()
-        return self.done.arm()
-
-    def spin(self) -> Event:
-        """Burns the CPU until Machine.release; the thread can be preempted and goes on burning afterwards."""
-        self.spinning = True
-        self.need = NEVER
-        if self.state == "running":
-            self.cpu.resume()
-        return self.done.arm()
 
 
 class Cpu:
@@ -117,37 +20,45 @@ class Cpu:
 
     Attributes
     ----------
-    queue : list of Thread
+    queue : list of CpuThread
         Threads that could run here.
-    owing : list of Thread
+    owing : list of CpuThread
         Threads that sleep but have had more than their share, and still count in the average.
+    idle_since : float
+        When it last became idle, s.
     balanced : float
         When it last gave a thread away to even out the load, s.
     """
 
     __slots__ = (
-        "balanced", "current", "index", "machine", "owing", "queue", "started", "ticking", "token", "virtual",
+        "balanced", "current", "idle_since", "index", "machine", "owing", "queue", "started", "ticking", "token", "virtual",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, index: int) -> None:
         self.machine, self.index = machine, index
-        self.current: Thread | None = None
-        self.queue: list[Thread] = []
-        self.owing: list[Thread] = []
-        self.started = self.balanced = 0.0
+        self.current: CpuThread | None = None
+        self.queue: list[CpuThread] = []
+        self.owing: list[CpuThread] = []
+        self.started = self.balanced = self.idle_since = 0.0
         self.token = 0
         self.ticking = False
         self.virtual = 0.0
 
     @property
     def load(self) -> int:
-        """Threads that run or could."""
+        """CpuThreads that run or could."""
         return len(self.queue) + (self.current is not None)
 
     @property
     def free(self) -> bool:
         """Nobody runs here or could."""
         return self.current is None and not self.queue
+
+    def waiting_for(self, other: Cpu) -> list[CpuThread]:
+        """Of the queue, those that may run on the other CPU."""
+        if len(self.machine.cpus) == 1 or not self.machine.bound:
+            return self.queue
+        return [thread for thread in self.queue if other in thread.allowed]
 
     def average(self) -> float:
         """Mean virtual time of the threads that count here; of the last one when there is none."""
@@ -168,9 +79,14 @@ class Cpu:
         if thread is None or ran <= 0:
             return
         thread.used += ran
+        self.machine.used += ran
         thread.vruntime += ran
         thread.need -= ran
         self.started = now
+
+    def uncharged(self, now: float) -> float:
+        """What the current thread has used since its accounts were brought up to date, s."""
+        return now - self.started if self.current is not None and now > self.started else 0.0
 
     def resume(self) -> None:
         """Lets the current thread go on with what it needs."""
@@ -191,6 +107,7 @@ class Cpu:
         ran = now - self.started
         self.started = now
         thread.used += ran
+        self.machine.used += ran
         thread.vruntime += ran
         thread.need = 0.0
         thread.done.fire()
@@ -206,8 +123,10 @@ class Cpu:
         if not self.queue:
             self.machine.pull(self)
         self.pick()
+        if self.current is None:
+            self.idle_since = self.machine.env.now
 
-    def part(self, thread: Thread) -> None:
+    def part(self, thread: CpuThread) -> None:
         """A thread goes to sleep: what it is owed is kept, what it owes keeps it in the average."""
         others = len(self.queue) + len(self.owing) + (self.current is not None)
         average = (self.average() * others + thread.vruntime) / (others + 1) if others else thread.vruntime
@@ -223,7 +142,7 @@ class Cpu:
     def settle(self, average: float) -> None:
         """Lets go of sleepers that the others have caught up with; of all of them when nobody else is left."""
         alone = self.free
-        for thread in [t for t in self.owing if alone or t.vruntime <= average]:
+        for thread in [t for t in self.owing if alone or t.vruntime <= average + ROUNDING]:
             self.owing.remove(thread)
             thread.lag = 0.0
 
@@ -238,15 +157,16 @@ class Cpu:
         self.queue.remove(chosen)
         self.dispatch(chosen)
 
-    def best(self, average: float) -> Thread:
-        """Of the queue, the eligible thread with the earliest deadline."""
+    def best(self, average: float) -> CpuThread:
+        """Of the queue, the eligible thread with the earliest deadline; of equals, who came first."""
         if len(self.queue) == 1:
             return self.queue[0]
         limit = average + ROUNDING
-        eligible = [t for t in self.queue if t.vruntime <= limit]
-        return min(eligible or self.queue, key=_deadline)
+        eligible = [t for t in self.queue if t.vruntime <= limit] or self.queue
+        soonest = min(map(_deadline, eligible)) + ROUNDING
+        return next(t for t in eligible if t.deadline <= soonest)
 
-    def dispatch(self, thread: Thread) -> None:
+    def dispatch(self, thread: CpuThread) -> None:
         machine = self.machine
         self.current = thread
         thread.cpu = self
@@ -255,10 +175,18 @@ class Cpu:
         if thread.vruntime >= thread.deadline:
             thread.deadline = thread.vruntime + machine.scheduler.base_slice
         self.resume()
-        if thread in machine.on_dispatch:
-            machine.on_dispatch[thread]()
+        self.tell(thread)
 
-    def enqueue(self, thread: Thread) -> None:
+    def tell(self, thread: CpuThread) -> None:
+        """Wakes those that follow a thread which has just got this CPU."""
+        if not thread.followers:
+            return
+        followers, thread.followers = thread.followers, []
+        for follower in followers:
+            follower.deaf = False
+            self.machine.wake(follower)
+
+    def enqueue(self, thread: CpuThread) -> None:
         """A thread becomes runnable here while another runs, and takes the CPU if that one has had its share."""
         thread.state = "queued"
         thread.cpu = self
@@ -271,7 +199,7 @@ class Cpu:
         if self._successor(self.current) is thread:
             self.preempt(thread)
 
-    def _successor(self, thread: Thread) -> Thread | None:
+    def _successor(self, thread: CpuThread) -> CpuThread | None:
         """Who should run instead of the current thread, if that has had more than its share or has used up its slice."""
         average = self.average()
         if self.owing:
@@ -285,15 +213,13 @@ class Cpu:
         best = self.best(average)
         return best if beyond or best.deadline <= thread.deadline + ROUNDING else None
 
-    def preempt(self, successor: Thread) -> None:
+    def preempt(self, successor: CpuThread) -> None:
         """Puts the current thread back into the queue in favour of another."""
         machine, thread = self.machine, self.current
         assert thread is not None
         thread.switched += 1
         thread.state = "queued"
         thread.last_ran = machine.env.now
-        if thread in machine.on_preempt:
-            machine.on_preempt[thread]()
         self.current = None
         self.token += 1
         self.queue.remove(successor)
@@ -325,5 +251,5 @@ class Cpu:
             self.preempt(successor)
 
 
-def _deadline(thread: Thread) -> float:
+def _deadline(thread: CpuThread) -> float:
     return thread.deadline

@@ -1,4 +1,4 @@
-"""Scores predictions against measurements, beside the naive bound that needs no model at all."""
+"""Scores sweeps' predictions against their measurements, beside the naive bound that needs no model at all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from harness import measuring
+from harness import measuring, table
 from harness.progress import Progress
 from models.analytic.bounds import naive_bound
+from models.metrics import number
 from models.scenario import Scenario
 
 
@@ -118,3 +119,59 @@ def summarise(scores: Sequence[Score]) -> Summary:
         len(counted),
         len(scores),
     )
+
+
+def to_json(scores: Sequence[Score], floors: Sequence[float | None]) -> dict[str, Any]:
+    """Every cell, and the median errors; `floors` are the sweeps' A/A differences."""
+    rows = [
+        {
+            "scenario": one.scenario.to_json(),
+            "measured": {name: number(getattr(one, key)) for name, key in _MEASURED},
+            "predicted": number(one.predicted),
+            "naive": number(one.naive),
+            "broken": list(one.broken),
+        }
+        for one in scores
+    ]
+    summary = summarise(scores)
+    return {
+        "cells": rows,
+        "median_error": {"predicted": number(summary.model), "naive": number(summary.naive)},
+        "counted": summary.counted,
+        "noise_floors": list(floors),
+    }
+
+
+def text(scores: Sequence[Score], floors: Sequence[float | None]) -> str:
+    """The cells as a table, and the median errors."""
+    heads = ("measured/s", "95 %", "predicted/s", "error", "naive/s", "error", "cell")
+    lines, summary = list(table.lines([_row(one) for one in scores], heads, words=1)), summarise(scores)
+    if not math.isnan(summary.model):
+        lines.append(
+            f"\nmedian absolute error over {summary.counted} of {summary.cells} cells: "
+            f"model {summary.model:.1%}, naive bound {summary.naive:.1%}"
+        )
+    known = ", ".join(f"{floor:.1%}" for floor in floors if floor is not None) or "unknown"
+    lines.append(
+        f"A/A noise floor of each sweep (median difference of two measurements of one cell): {known}"
+    )
+    return "\n".join(lines)
+
+
+def _row(one: Score) -> tuple[str, ...]:
+    return (
+        _shown(one.measured, ",.0f"),
+        f"{_shown(one.low, ',.0f')} to {_shown(one.high, ',.0f')}",
+        _shown(one.predicted, ",.0f"),
+        _shown(one.error, "+.0%"),
+        _shown(one.naive, ",.0f"),
+        _shown(one.naive_error, "+.0%"),
+        one.label + (f" (broken: {', '.join(one.broken)})" if one.broken else ""),
+    )
+
+
+def _shown(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else format(value, form)
+
+
+_MEASURED = (("value", "measured"), ("low", "low"), ("high", "high"))

@@ -36,7 +36,7 @@ DEMAND_BUDGET, DEMAND_REQUESTS = 1.0, 4000
 SHIFT, NULL_SHIFT = 0.05, 0.10
 PATIENCE = 4.0  # s into the ladder up to which disturbed rungs are run again
 NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 120 ms)
-FORMAT = 6
+FORMAT = 7
 YARDSTICKS = 15
 
 

@@ -24,7 +24,7 @@ CORES = Knob("cores", "int", 1, "1:1024", "CPUs", "what if", "CPUs of the simula
 NONE = "none"
 REAL = {"lock": "mutex"}  # mechanisms that are settings too, and the value that is nearest to none
 FARTHER = 3.0  # taken to be the most that waking costs between distant CPUs, over that between those measured
-WAKES = ("machine.wake_", "machine.cooling_")
+WAKES = ("machine.wake_", "machine.cooling_", "machine.cold_")
 FAR = (*WAKES, "machine.block")
 
 

@@ -40,7 +40,7 @@ cdef extern from "sim/sim.h":
     struct program_fifo:
         pass
     struct program_scheduler:
-        double base_slice, tick, hot, balance, stays, search, half_life
+        double base_slice, tick, hot, balance, stays, search, half_life, fades
     struct program:
         const instruction *code
         const word *frames
@@ -146,7 +146,7 @@ cdef class Program:
         code : uint16 array (n, 4); functions : list of (entry, arguments, image); threads : list of (entry, group, image,
         mask of CPUs or -1, agent); store : int64 array, whose word 0 is unused; fifos : list of (width, first items as a
         flat int64 array); tables : list of float64 arrays; samples, counters, costs, groups, cpus : int;
-        scheduler : dict of base_slice, tick, hot, balance, stays, half_life (s) and search, of
+        scheduler : dict of base_slice, tick, hot, balance, stays, half_life (s), search and fades, of
         models.des.machine.
         An image gives the first values of a frame's registers; those beyond it are 0.
 
@@ -206,7 +206,7 @@ cdef class Program:
         scheduler = spec["scheduler"]
         c.scheduler = program_scheduler(scheduler["base_slice"], scheduler["tick"], scheduler["hot"],
                                         scheduler["balance"], scheduler["stays"], scheduler["search"],
-                                        scheduler["half_life"])
+                                        scheduler["half_life"], scheduler["fades"])
         self.groups, self.threads = c.groups, c.thread_count
 
     def _check_code(self):
@@ -233,7 +233,7 @@ cdef class Program:
 
         Parameters
         ----------
-        prices : float64 array of 15
+        prices : float64 array of 18
             What the machine charges, in the order of models.des.machine.Prices, s.
         costs : float64 array
         seed : int

@@ -10,6 +10,7 @@ from pyx.sim import OPCODES
 
 SCHEDULER = {
     "base_slice": 1.4e-3, "tick": 4e-3, "hot": 5e-4, "balance": 0.064, "stays": 0.1, "search": 1.17**2, "half_life": 0.032,
+    "fades": 0.75,
 }  # fmt: skip
 
 

@@ -11,18 +11,20 @@ from harness.calibrating import ladder, probes
 from harness.calibrating.joint import Equation, Fit, fit
 from harness.calibrating.ladder import RUNGS, Reading, Rung
 from harness.calibrating.probes import PROBES, Probe
-from models.des.machine import cooled
+from models.des.machine import cooled, depth
 
 TRUE = {
     "load.event": 5.1e-6, "load.poll": 4.4e-7, "load.timer": 6e-6,
     "select.event": 5.4e-6, "select.poll": 5.9e-7,
-    "select.poll_connection": 5e-8, "sbuf.acceptor": 1.4e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6,
+    "select.poll_connection": 5e-8, "select.watch_connection": 2.5e-7,
+    "sbuf.acceptor": 1.4e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6,
     "queues.worker": 2.7e-6, "machine.wake_waker": 7.9e-6, "machine.wake_sleeper": 7.2e-6,
     "machine.wake_socket": 2.8e-6, "machine.wake_futex": 7e-7, "machine.switch": 1.3e-6, "machine.block": 1.2e-6,
     "machine.futex": 2e-7, "machine.syscall": 1e-7, "machine.fork": 8e-5, "machine.thread_create": 1e-5,
     "machine.accept": 2.2e-5, "load.connect": 3.1e-5,
-    "machine.wake_idle": 7e-6, "machine.halted_latency": 8e-6, "machine.cooling_waker": 1.1e-6,
-    "machine.cooling_sleeper": 1.5e-5, "machine.cooling_latency": 7e-6, "machine.remote": 2.2e-6, "machine.contact": 1.1e-6,
+    "machine.wake_idle": 7e-6, "machine.halted_latency": 8e-6, "machine.cooling_waker": 8e-6,
+    "machine.cooling_sleeper": 6.1e-5, "machine.cooling_latency": 2.7e-5, "machine.cold_thread": 5.2e-6,
+    "machine.cold_connection": 3.1e-6, "machine.remote": 2.2e-6, "machine.contact": 1.1e-6,
     "machine.wake_remote": 2.6e-6,
 }  # fmt: skip
 LATENCY, HELD = 1.5e-5, 0.4
@@ -79,6 +81,8 @@ class Machine:
         return {"select": self.select, "sbuf": self.sbuf, "queues": self.queues}[rung.server](rung)
 
     def select(self, rung: Rung) -> Reading:
+        if rung.think and rung.clients > 1:
+            return self.many(rung)
         batch = 1.0 if rung.clients == 1 or self.same else rung.clients ** self.between(0.5, 0.9)
         slept = 1.0 if self.same else (0.1 if rung.demand else 1.0) / batch
         load_slept = 1.0 if self.same else 1.0 if rung.demand else self.between(0.3, 1.0) / batch
@@ -88,6 +92,7 @@ class Machine:
         preempted = 0.0 if rung.apart else 0.1
         way = self.way(rung, polls + load_polls - timers)
         server = TRUE["select.event"] + polls * poll + way + self.slept(rung, slept, load_slept)
+        server += slept * rung.clients * TRUE["select.watch_connection"]
         server += preempted * TRUE["machine.switch"]
         load = TRUE["load.event"] + load_polls * TRUE["load.poll"] + way + self.slept(rung, load_slept, slept)
         if rung.options == ladder.ONCE:
@@ -99,8 +104,8 @@ class Machine:
             cycle += rung.think
             hot = server
             for _ in range(40):  # the longer it works, the shorter it has slept
-                server = hot + TRUE["machine.cooling_sleeper"] * cooled(cycle - server)
-            load += TRUE["load.timer"] + TRUE["machine.cooling_sleeper"] * cooled(rung.think)
+                server = hot + self.chilled(cycle - server)
+            load += TRUE["load.timer"] + self.chilled(rung.think)
         counters = {
             "polls": polls,
             "switches": slept,
@@ -109,7 +114,7 @@ class Machine:
         }
         cycle, server = self.noisy(cycle, rung, "cycle"), self.noisy(server, rung, "loop") + rung.demand
         if rung.think:  # what is read of the pause is what the waker pays by
-            load += TRUE["machine.cooling_waker"] * cooled(cycle - server)
+            load += TRUE["machine.cooling_waker"] * depth(cycle - server)
         return Reading(
             1 / cycle,
             server,
@@ -119,6 +124,42 @@ class Machine:
             self.between(0.0, 0.02),
             {"loop": counters},
         )
+
+    def chilled(self, idle: float) -> float:
+        """What such a rest costs who is woken after it more, s."""
+        return TRUE["machine.cooling_sleeper"] * depth(idle) + TRUE["machine.cold_connection"] * cooled(idle)
+
+    def many(self, rung: Rung) -> Reading:
+        """Clients that think, and ask all at once or each by itself; only the server's time is read."""
+        slept, load_slept = (0.6 if rung.random else 1 / rung.clients), self.between(0.3, 0.6)
+        polls, load_polls = self.between(0.7, 1.0), self.between(0.8, 1.2)
+        poll = TRUE["select.poll"] + TRUE["select.poll_connection"] * rung.clients
+        hot = TRUE["select.event"] + polls * poll + self.slept(rung, slept, load_slept)
+        hot += self.way(rung, polls + load_polls - 1) + slept * rung.clients * TRUE["select.watch_connection"]
+        cycle = rung.think / rung.clients + 1e-5
+        server = hot
+        for _ in range(40):
+            rest = max(cycle - server, 0.0)
+            gap, away = (rest / slept, rest * rung.clients) if rung.random else (rung.think, rung.think)
+            server = hot + slept * TRUE["machine.cooling_sleeper"] * depth(gap)
+            server += TRUE["machine.cold_connection"] * cooled(away)
+        role = {"polls": polls, "switches": slept, "preemptions": 0.0, "demand_ns": 0.0}
+        server = self.noisy(server, rung, "loop")
+        return Reading(
+            1 / cycle, server, 2e-5, load_polls, load_slept, self.between(0.0, 0.02), {"loop": role}
+        )
+
+    def burst(self, rung: Rung, threads: int, first: bool) -> float:
+        """What a burst costs the threads of a role more, a reply, s; of its first wake-up, no switch on a busy CPU."""
+        if not rung.think:
+            return 0.0
+        woken, cold = first / rung.clients, cooled(rung.think)
+        more = woken * (TRUE["machine.wake_sleeper"] + TRUE["machine.cooling_sleeper"] * depth(rung.think))
+        more -= woken * (TRUE["machine.switch"] + TRUE["machine.block"])
+        return more + TRUE["machine.cold_thread"] * cold * (min(threads, rung.clients) / rung.clients - woken)
+
+    def fetched(self, rung: Rung) -> float:
+        return TRUE["machine.cold_connection"] * cooled(rung.think) if rung.think else 0.0
 
     def way(self, rung: Rung, batches: float) -> float:
         """What a message read and so many batches cost between two CPUs, s."""
@@ -150,9 +191,10 @@ class Machine:
         load_polls = load_slept + 0.2
         woken = TRUE["machine.wake_futex"] * worker_slept
         insert = TRUE["sbuf.acceptor"] + polls * TRUE["load.poll"] + woken
-        insert += polls * TRUE["machine.contact"] * rung.apart
+        insert += polls * TRUE["machine.contact"] * rung.apart + self.burst(rung, 1, True)
         acceptor = {**self.role(rung, "acceptor", slept, 0.1, insert), "polls": polls}
         serve = TRUE["sbuf.worker"] + self.waking(rung) * load_slept + self.way(rung, load_polls)
+        serve += self.fetched(rung) + self.burst(rung, int(dict(rung.options)["workers"]), False)
         worker = self.role(rung, "worker", worker_slept, 0.2, serve)
         load = self.load(rung, slept, load_slept, load_polls, polls)
         return self.threaded({"acceptor": acceptor, "worker": worker}, load, load_slept, load_polls)
@@ -163,9 +205,11 @@ class Machine:
         load_polls = load_slept + 0.2
         futex = TRUE["machine.wake_futex"]
         attend = TRUE["queues.connection"] + self.waking(rung) * load_slept + futex * worker_slept
-        attend += self.way(rung, 1.0 + load_polls)
+        attend += self.way(rung, 1.0 + load_polls) + self.fetched(rung) + self.burst(rung, rung.clients, True)
         connection = {**self.role(rung, "connection", waited + received, 0.1, attend), "sleeps": waited}
-        worker = self.role(rung, "worker", worker_slept, 0.1, TRUE["queues.worker"] + futex * waited)
+        task = TRUE["queues.worker"] + futex * waited
+        task += self.burst(rung, int(dict(rung.options)["workers"]), False)
+        worker = self.role(rung, "worker", worker_slept, 0.1, task)
         load = self.load(rung, received, load_slept, load_polls, 1.0)
         return self.threaded({"connection": connection, "worker": worker}, load, load_slept, load_polls)
 
@@ -181,7 +225,7 @@ class Machine:
     def launch(self, probe: Probe) -> dict[str, Any]:
         """What pyx.probing.launch gives, of a batch of four."""
         sleeps = self.between(1.0, 2.0)  # in a round trip on one CPU
-        pause = cooled(float(probe.options.get("gap", "0")) * 1e-6)
+        pause = depth(float(probe.options.get("gap", "0")) * 1e-6)
         seconds = self.noisy(self.unit(probe, sleeps) + self.halted(pause), probe, "")
         sample = seconds * 1e9 + CLOCK / 4 + LOOP
         first = {"voluntary": 10**6, "units": 10**6, "batch": 4, "samples": [sample]}

@@ -13,7 +13,8 @@ VALUES = {
     "machine.fork": 8e-5, "machine.accept": 2.2e-5, "load.connect": 3e-5, "load.poll": 4e-7, "load.timer": 6e-6,
     "load.event": 5e-6, "select.event": 5e-6,
     "select.poll": 6e-7,
-    "select.poll_connection": 4e-8, "sbuf.acceptor": 1.3e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6,
+    "select.poll_connection": 4e-8, "select.watch_connection": 2e-7,
+    "sbuf.acceptor": 1.3e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6,
     "queues.worker": 2.7e-6, "queues.spin_held": 0.4,
 }  # fmt: skip
 FITTED = ("load.event", "select.event", "sbuf.worker", "machine.wake_waker")

@@ -14,7 +14,7 @@ COSTS = {
     "machine.wake_socket": 2.5e-6, "machine.wake_futex": 7e-7, "machine.switch": 1.3e-6, "machine.block": 1e-6,
     "machine.accept": 2e-5, "load.connect": 3e-5, "machine.thread_create": 1e-5, "machine.fork": 1e-4,
     "load.event": 5e-6, "load.poll": 4e-7, "load.timer": 6e-6,
-    "select.event": 5e-6, "select.poll": 6e-7, "select.poll_connection": 4e-8,
+    "select.event": 5e-6, "select.poll": 6e-7, "select.poll_connection": 4e-8, "select.watch_connection": 2e-7,
     "sbuf.acceptor": 1.3e-6, "sbuf.worker": 6.5e-6, "queues.connection": 9.5e-6, "queues.worker": 2.7e-6,
     "queues.spin_held": 0.4,
 }  # fmt: skip

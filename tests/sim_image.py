@@ -13,7 +13,7 @@ from models.des import compiled_engine
 from models.des.engine import model_of
 from models.des.machine import Prices
 
-SCHEDULER = ("base_slice", "tick", "hot", "balance", "stays", "search", "half_life")
+SCHEDULER = ("base_slice", "tick", "hot", "balance", "stays", "search", "half_life", "fades")
 COUNTS = ("samples", "counters", "costs", "groups", "cpus")
 
 

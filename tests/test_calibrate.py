@@ -50,7 +50,12 @@ def test_every_cost_that_a_model_names_is_fitted_or_derived() -> None:
 
     wanted = {f"machine.{name}" for name in PRICES}
     wanted |= {name for module in (closed, queues, sbuf, select) for name in module.COSTS}
-    assert wanted <= TRUE.keys() | {"machine.wake_latency", "machine.halts", "queues.spin_held"}
+    assert wanted <= TRUE.keys() | {
+        "machine.wake_latency",
+        "machine.halts",
+        "machine.cools",
+        "queues.spin_held",
+    }
 
 
 def test_quick_costs_do_not_do_for_the_full_form_but_the_other_way_round(cache: Any) -> None:

@@ -23,6 +23,7 @@ COSTS = {
     **KNOWN, "queues.spin_held": 0.0,  # nothing is drawn
     "machine.halts": 1e-4, "machine.halted_latency": 3e-6, "machine.cooling_waker": 1e-6, "machine.cooling_sleeper": 4e-6,
     "machine.cooling_latency": 2e-6, "machine.wake_remote": 2e-6, "machine.remote": 1.5e-6, "machine.contact": 8e-7,
+    "machine.cools": 4e-4, "machine.cold_thread": 5e-6, "machine.cold_connection": 1.2e-6,
 }  # fmt: skip
 
 SERVERS: tuple[tuple[str, dict[str, str]], ...] = (

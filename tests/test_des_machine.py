@@ -197,3 +197,46 @@ def test_a_pause_ends_at_its_time_and_keeps_a_wake_for_the_next_sleep(engine: st
 
     counters = once(engine, build).counters
     assert counters["paused"] == counters["slept"] == pytest.approx(0.5)
+
+
+def doze(world: World, thread: Thread, pair: Pair, pause: float) -> Steps:
+    """Rests for so long again and again, then wakes the other, and says for how long its CPU has rested."""
+    while True:
+        yield thread.pause(pause)
+        yield thread.run(1e-6)
+        world.count("turns")
+        world.count("rested", thread.rested())
+        if pair.first is not None:
+            yield thread.run(thread.wake(pair.first, 0.0))
+
+
+def follow_up(world: World, thread: Thread) -> Steps:
+    while True:
+        yield thread.sleep()
+        yield thread.run(1e-6)
+
+
+@pytest.mark.parametrize(("pause", "cold"), [(0.02, 1.0), (0.001, 0.2**0.75)])
+def test_a_thread_is_the_colder_the_longer_its_cpu_has_rested_since_it_ran(
+    engine: str, pause: float, cold: float
+) -> None:
+    """Of two that run after each other the first pays for waking the CPU, the second only for having been away."""
+
+    def build(world: World) -> None:
+        second = world.spawn("second", "second", follow_up)
+        world.spawn("first", "first", doze, Pair(second), pause)
+
+    found = once(engine, build, span=1.0, machine_cold_thread=1e-5, machine_wake_sleeper=3e-6)
+    first, second = (found.groups[name].used / found.counters["turns"] for name in ("first", "second"))
+    assert first == pytest.approx(1e-6 + 3e-6, rel=0.01)
+    assert second == pytest.approx(1e-6 + 1e-5 * cold, rel=0.05)
+
+
+def test_a_thread_whose_cpu_never_rested_is_not_cold_however_long_it_was_away(engine: str) -> None:
+    def build(world: World) -> None:
+        world.spawn("now and then", "dozer", doze, Pair(), 0.02)
+        world.spawn("always", "burner", burn)
+
+    found = once(engine, build, span=1.0, machine_cold_thread=1e-5)
+    assert found.groups["dozer"].used / found.counters["turns"] == pytest.approx(1e-6, rel=0.01)
+    assert found.counters["rested"] == 0

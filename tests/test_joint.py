@@ -83,7 +83,9 @@ def test_rows_that_do_not_tell_costs_apart_are_singular() -> None:
     # every reply wakes both sides once on every rung: only the sleeper of the probe tells who wakes and who sleeps
     machine = Machine(1, same=True)
     loops = {
-        rung: several for rung, several in machine.climb().items() if rung.server == "select" and rung.apart
+        rung: several
+        for rung, several in machine.climb().items()
+        if rung.server == "select" and rung.apart and not (rung.think and rung.clients > 1)
     }
     readings = ladder.equations(loops)
     with pytest.raises(Singular, match=r"cannot tell apart .*machine.wake_waker"):

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from assembly import Assembly
 from pyx.sim import OPCODES, Program, SimulationError
 
 from models.analytic.closed_multiserver import closed_multiserver
+from models.des.machine import Prices
 from models.quantiles import interval
 
-FREE = [*[0.0] * 11, 2e-4, *[0.0] * 3]
+FREE = list(astuple(Prices()))
 PRICES = [
     8e-6,
     7e-6,
@@ -326,7 +328,7 @@ def test_a_program_that_names_what_is_not_there_is_refused(parts: dict[str, Any]
 
 def test_a_run_needs_its_prices_and_costs() -> None:
     program = Program(broken())
-    for prices, costs in (([0.0] * 14, [0.0] * 4), (FREE, [0.0] * 3), ([-1.0] * 15, [0.0] * 4)):
+    for prices, costs in ((FREE[1:], [0.0] * 4), (FREE, [0.0] * 3), ([-1.0, *FREE[1:]], [0.0] * 4)):
         with pytest.raises(ValueError, match="prices"):
             program.run(prices, costs, 1, 0, 10)
 

@@ -7,6 +7,7 @@ A simpler model of this system with six costs and constant prices of waking, fit
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,6 +29,7 @@ FITTED = {
     "machine.halts": 10.1e-6,
     "growth": 1.016,
 }
+NEVER = 1.0  # s: no pause of these loops is so long that the prices would cease to grow
 PRICES = ("waker", "sleeper", "latency")
 REPLIES = {"compiled": 12_000, "simpy": 2000}
 SKETCH_MEDIAN, SKETCH_WORST, SKETCH_IDLE = 0.07, 0.18, 0.05
@@ -37,10 +39,9 @@ WORKING = [row for row in measured() if row.demand]
 
 def costs_of(fitted: Mapping[str, float]) -> dict[str, float]:
     """The models' costs; server.poll is taken from a probe of the call."""
-    cooling = {
-        f"machine.cooling_{name}": fitted["growth"] * fitted[f"machine.wake_{name}"] for name in PRICES
-    }
-    return {"server.poll": 0.5e-6, **fitted, **cooling}
+    deepest = fitted["growth"] * math.log(NEVER / fitted["machine.halts"])
+    cooling = {f"machine.cooling_{name}": deepest * fitted[f"machine.wake_{name}"] for name in PRICES}
+    return {"server.poll": 0.5e-6, "machine.cools": NEVER, **fitted, **cooling}
 
 
 COSTS = costs_of(FITTED)

@@ -6,7 +6,8 @@ Per reply, the processor time of the generator and of the select loop is a sum o
     select = event + polls × (poll + N × poll_connection) + wake_sleeper × own sleeps + wake_waker × load sleeps
 
 A client that thinks ends its thinking by a timer, and leaves both sides' CPUs halted for long, and their caches cool:
-each wake-up then costs more, as the logarithm of the pause (`models.des.machine`).
+each wake-up then costs more, the longer the pause (`models.des.machine`). Clients that think equally long ask all at once,
+time and again: one request of each burst wakes the server, and every connection and thread that has a part in it is cold.
 
 At one client every count is one a reply and nothing can be told apart; more clients batch, and a burning server keeps its
 clients asleep: the rungs differ in their counts. On the threaded servers with saturated CPUs nobody is woken from a halt:
@@ -25,7 +26,7 @@ from typing import Any
 
 from harness.calibrating.joint import SHARED_DF, Equation, Fit, Singular, cost
 from models.costs import Cost, Covariance
-from models.des.machine import HALTS, cooled
+from models.des.machine import COOLS, HALTS, cooled, depth
 from models.quantiles import t_quantile
 from models.scenario import Scenario
 
@@ -35,7 +36,15 @@ CALM = 0.05  # share of the CPUs that others may have used in a run that counts
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One configuration of the ladder; `place`: server and generator on "one" CPU, or "two"; empty: anywhere."""
+    """One configuration of the ladder.
+
+    Attributes
+    ----------
+    place : str
+        Server and generator on "one" CPU, or "two"; empty: anywhere.
+    random : bool
+        Clients think for exponential times, else all for the same.
+    """
 
     server: str
     clients: int
@@ -43,12 +52,14 @@ class Rung:
     options: tuple[tuple[str, str], ...] = ()
     think: float = 0.0
     place: str = ""
+    random: bool = False
 
     @property
     def name(self) -> str:
         """As a source of costs is called: ladder sbuf N=16 workers=4."""
         demand = f" demand={self.demand * 1e6:g}µs" if self.demand else ""
         think = f" think={self.think * 1e3:g}ms" if self.think else ""
+        think += " exponential" if self.random else ""
         place = f" {self.place}" if self.place else ""
         return f"ladder {self.server} N={self.clients}{demand}{think}" + "".join(
             [*(f" {k}={v}" for k, v in self.options), place]
@@ -66,20 +77,25 @@ class Rung:
     def scenario(self, seed: int) -> Scenario:
         options: dict[str, Any] = {"clients": self.clients, "demand": self.demand, **dict(self.options)}
         if self.think:
-            options |= {"think": self.think, "think_dist": "constant"}
+            options |= {"think": self.think, "think_dist": "exponential" if self.random else "constant"}
         if self.place:
             cpus = sorted(os.sched_getaffinity(0))
             options |= {"load_cpus": str(cpus[0]), "server_cpus": str(cpus[1 if self.apart else 0])}
         return Scenario.of("synthetic", self.server, seed=seed, options=options)
 
 
+BURST, PAUSE = 16, 5e-3  # clients that ask at once, and for how long they think, s
+MANY = 128  # clients of a server that sleeps and wakes for nearly each of their requests
 WORKERS = (("workers", "4"),)
 ONCE = (("connection", "per_request"),)
 RUNGS = (
     *(Rung("select", n, place="two") for n in (1, 2, 4, 16, 64)),
     *(Rung("select", n, place="one") for n in (2, 16)),
     *(Rung("select", n, 2e-5, place="two") for n in (2, 16)),
-    *(Rung("select", 1, think=pause, place="two") for pause in (1e-4, 1e-3, 4e-3)),
+    *(Rung("select", 1, think=pause, place="two") for pause in (1e-4, 1e-3, 5e-3)),
+    Rung("select", BURST, think=PAUSE, place="two"),
+    *(Rung(server, BURST, 0.0, WORKERS, PAUSE, "two") for server in ("sbuf", "queues")),
+    Rung("select", MANY, think=MANY * 6e-5, place="two", random=True),
     *(Rung("select", n, 0.0, ONCE, place=place) for n, place in ((2, "two"), (16, "two"), (16, "one"))),
     *(
         Rung(server, 16, 0.0, (("workers", m),), place="one")
@@ -154,15 +170,22 @@ def equations(readings: Mapping[Rung, Sequence[Reading]]) -> list[Equation]:
 
 
 def _of_rung(rung: Rung, reading: Reading) -> list[Equation]:
-    if rung.server == "select":
-        return [_select_load(rung, reading), _select(rung, reading)]
-    roles = _sbuf if rung.server == "sbuf" else _queues
-    return [*roles(rung, reading), _threads_load(rung, reading)]
+    """Of several clients that think only the server's: how many of the generator's polls a timer ended is not counted."""
+    of_server, of_load = {
+        "select": (_select, _select_load),
+        "sbuf": (_sbuf, _threads_load),
+        "queues": (_queues, _threads_load),
+    }[rung.server]
+    return [*of_server(rung, reading), *([] if rung.think and rung.clients > 1 else [of_load(rung, reading)])]
+
+
+def _bursts(rung: Rung) -> bool:
+    return rung.think > 0 and rung.clients > 1 and not rung.random
 
 
 def _pause(reading: Reading) -> float:
-    """How long the server of one client's requests sleeps between two of them, s."""
-    return 1 / reading.throughput - reading.server
+    """How long the server's CPU is idle between two replies, s."""
+    return max(1 / reading.throughput - reading.server, 0.0)
 
 
 def _slept(rung: Rung, own: float, others: float) -> dict[str, float]:
@@ -189,17 +212,19 @@ def _select_load(rung: Rung, reading: Reading) -> Equation:
         terms["load.connect"] = 1.0
     if rung.think:  # it has slept for so long before it sends to a server that has slept for longer
         terms["load.timer"] = timers
-        terms["machine.cooling_sleeper"] = cooled(rung.think)
-        terms["machine.cooling_waker"] = cooled(_pause(reading))
+        terms["machine.cooling_sleeper"] = depth(rung.think)
+        terms["machine.cold_connection"] = cooled(rung.think)
+        terms["machine.cooling_waker"] = depth(_pause(reading))
     return Equation(rung.name, "load", "ladder", terms, reading.load, reading.load)
 
 
-def _select(rung: Rung, reading: Reading) -> Equation:
+def _select(rung: Rung, reading: Reading) -> list[Equation]:
     polls, slept = reading.of("loop", "polls"), reading.of("loop", "switches")
     terms = {
         "select.event": 1.0,
         "select.poll": polls,
         "select.poll_connection": polls * rung.clients,
+        "select.watch_connection": slept * rung.clients,
         **_slept(rung, slept, reading.load_sleeps),
         **_reached(rung, polls + reading.load_polls - (1.0 if rung.think else 0.0)),
     }
@@ -207,10 +232,16 @@ def _select(rung: Rung, reading: Reading) -> Equation:
         terms["machine.switch"] += reading.of("loop", "preemptions")
     if rung.options == ONCE:
         terms["machine.accept"] = 1.0
-    if rung.think:
-        terms["machine.cooling_sleeper"] = cooled(_pause(reading))
+    if rung.random:  # its CPU has rested since for the greater part of the client's thinking
+        idle = max(1 - reading.throughput * reading.server, 0.0)
+        terms["machine.cooling_sleeper"] = slept * depth(_pause(reading) / slept)
+        terms["machine.cold_connection"] = cooled(idle * rung.clients / reading.throughput)
+    elif rung.think:
+        rest = rung.think if _bursts(rung) else _pause(reading)
+        terms["machine.cooling_sleeper"] = slept * depth(rest)
+        terms["machine.cold_connection"] = cooled(rest)
     value = reading.server - reading.of("loop", "demand_ns") * 1e-9
-    return Equation(rung.name, "loop", "ladder", terms, value, reading.server)
+    return [Equation(rung.name, "loop", "ladder", terms, value, reading.server)]
 
 
 def _threads_load(rung: Rung, reading: Reading) -> Equation:
@@ -231,11 +262,27 @@ def _threads_load(rung: Rung, reading: Reading) -> Equation:
     return Equation(rung.name, "load", "ladder", terms, reading.load, reading.load)
 
 
-def _role(rung: Rung, reading: Reading, role: str, terms: Mapping[str, float]) -> Equation:
-    """A thread's processor time: its switches, what each sleep costs beyond, and the terms."""
+def _role(
+    rung: Rung, reading: Reading, role: str, terms: Mapping[str, float], first: bool, threads: int
+) -> Equation:
+    """The processor time of a role's threads: their switches, what each sleep costs beyond, and the terms.
+
+    `first`: it is one of them that a burst wakes the CPU for; `threads`: how many of them have a part in it, cold.
+    """
     cpu, slept = reading.of(role, "cpu_ns") * 1e-9, reading.of(role, "switches")
     switched = {"machine.switch": slept + reading.of(role, "preemptions"), "machine.block": slept}
+    if _bursts(rung):
+        woken, cold = first / rung.clients, cooled(rung.think)
+        switched["machine.switch"] -= woken
+        switched["machine.block"] -= woken
+        switched |= {"machine.wake_sleeper": woken, "machine.cooling_sleeper": woken * depth(rung.think)}
+        switched["machine.cold_thread"] = (min(threads, rung.clients) / rung.clients - woken) * cold
     return Equation(rung.name, role, "ladder", {**terms, **switched}, cpu, cpu)
+
+
+def _fetched(rung: Rung) -> dict[str, float]:
+    """What a burst's messages cost more."""
+    return {"machine.cold_connection": cooled(rung.think)} if _bursts(rung) else {}
 
 
 def _woken(rung: Rung, reading: Reading) -> dict[str, float]:
@@ -250,11 +297,14 @@ def _sbuf(rung: Rung, reading: Reading) -> list[Equation]:
         "load.poll": polls,
         "machine.wake_futex": reading.of("worker", "switches"),
     }
-    served = {"sbuf.worker": 1.0, **_woken(rung, reading)}
+    served = {"sbuf.worker": 1.0, **_woken(rung, reading), **_fetched(rung)}
     if rung.apart:
         inserted["machine.contact"] = polls
         served |= _reached(rung, reading.load_polls)
-    return [_role(rung, reading, "acceptor", inserted), _role(rung, reading, "worker", served)]
+    return [
+        _role(rung, reading, "acceptor", inserted, True, 1),
+        _role(rung, reading, "worker", served, False, int(dict(rung.options)["workers"])),
+    ]
 
 
 def _queues(rung: Rung, reading: Reading) -> list[Equation]:
@@ -262,10 +312,14 @@ def _queues(rung: Rung, reading: Reading) -> list[Equation]:
         "queues.connection": 1.0,
         **_woken(rung, reading),
         **_reached(rung, 1.0 + reading.load_polls),
+        **_fetched(rung),
         "machine.wake_futex": reading.of("worker", "switches"),
     }
     worked = {"queues.worker": 1.0, "machine.wake_futex": reading.of("connection", "sleeps")}
-    return [_role(rung, reading, "connection", attended), _role(rung, reading, "worker", worked)]
+    return [
+        _role(rung, reading, "connection", attended, True, rung.clients),
+        _role(rung, reading, "worker", worked, False, int(dict(rung.options)["workers"])),
+    ]
 
 
 def _receives(reading: Reading) -> float:
@@ -287,15 +341,22 @@ ALONE = Rung("select", 1, place="two")
 def complete(readings: Mapping[Rung, Sequence[Reading]], found: Fit) -> Fit:
     """The fit with the costs that no equation holds, from the rungs that show them.
 
-    After how long a CPU halts is a convention that the cooling costs were fitted with: drawn apart from them, it would move
-    what the thinking rungs say.
+    After how long a CPU halts and has cooled are conventions that the costs of that were fitted with: drawn apart from them,
+    they would move what the thinking rungs say.
     """
     spinning = [r for rung, several in readings.items() if rung.spins for r in calm(several)]
     latency, covariance = cost(0.0, 0.0, "one CPU"), found.covariance
     if ALONE in readings:
         latency, covariance = _latency(readings, found)
     halts = Cost(HALTS, HALTS, HALTS, "KVM's halt_poll_ns by default")
-    table = {**found.table, LATENCY: latency, "machine.halts": halts, "queues.spin_held": _held(spinning)}
+    cools = Cost(COOLS, COOLS, COOLS, "from there on pauses cost no more")
+    table = {
+        **found.table,
+        LATENCY: latency,
+        "machine.halts": halts,
+        "machine.cools": cools,
+        "queues.spin_held": _held(spinning),
+    }
     return replace(found, table=table, covariance=covariance)
 
 

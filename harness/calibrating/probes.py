@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.calibrating.joint import Equation
-from models.des.machine import cooled
+from models.des.machine import depth
 from pyx import registry
 from pyx.probing import launch
 
@@ -65,7 +65,7 @@ def _unit(name: str, terms: Mapping[str, float], **options: str) -> Probe:
 
 def _after(pause: int) -> Probe:
     """A wake-up of who has slept for so many µs, on a halted CPU: what it costs the waker, and how long it takes."""
-    cooling = cooled(pause * 1e-6)
+    cooling = depth(pause * 1e-6)
     called = {"machine.wake_waker": 1, "machine.futex": 1, "machine.cooling_waker": cooling}
     begun = {"machine.wake_idle": 1, "machine.halted_latency": 1, "machine.cooling_latency": cooling}
     figures = (Figure(called, note="waker_ns", clocks=1), Figure(begun))

@@ -39,7 +39,9 @@ def _generate(world: World, thread: Thread, generator: Generator, think: Distrib
             elif request.rounds > 0:
                 yield from go_on(world, connection, thread, event)
             elif thinks or connection.once:
-                yield thread.run(event / 2 + request.client + way(world, connection, thread))
+                yield thread.run(
+                    event / 2 + request.client + way(world, connection, connection.client, thread)
+                )
                 world.completed(request.operation, world.now - request.sent)
                 request.under_way = False
                 if thinks:
@@ -59,7 +61,7 @@ def _due(world: World, connection: Connection) -> None:
 def _turn(world: World, connection: Connection, thread: Thread, event: float) -> Steps:
     """Takes a reply and sends the next request at once: half of the event's cost lies on either side."""
     request = connection.request
-    yield thread.run(event + request.client + way(world, connection, thread))
+    yield thread.run(event + request.client + way(world, connection, connection.client, thread))
     middle = world.now - event / 2
     world.completed(request.operation, middle - request.sent)
     request.draw(world)

@@ -81,7 +81,7 @@ def _live(world: World, thread: Thread, child: Child, requests: int) -> Steps:
             yield from go_on(world, connection, thread, event)
             yield from inbox.wait(world, thread)
             inbox.items.clear()
-        yield thread.run(event / 2 + request.client + way(world, connection, thread))
+        yield thread.run(event / 2 + request.client + way(world, connection, connection.client, thread))
         world.completed(request.operation, world.now - request.sent)
         request.under_way = False
     if connection.connected:

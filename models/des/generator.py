@@ -69,5 +69,5 @@ def deliver(world: World, connection: Connection, thread: Thread) -> Steps:
 def go_on(world: World, connection: Connection, thread: Thread, event: float) -> Steps:
     """An exchange before the reply has come back: sends the next one."""
     connection.request.rounds -= 1
-    yield thread.run(event + way(world, connection, thread))
+    yield thread.run(event + way(world, connection, connection.client, thread))
     yield from send(world, connection, connection.at_server, thread)

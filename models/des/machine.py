@@ -13,9 +13,10 @@ queues at its last CPU. How few falls with the use of the machine, as the kernel
 begin is a lottery, and with these rules they mostly stay there.
 
 Waking an idle CPU costs the waker an interrupt, the sleeper the way back, and both a latency; on a busy CPU the sleeper
-pays a switch. A CPU that has been idle for longer has halted: the way back begins with an exit from the halt, and what
-runs then finds the caches cooler the longer the halt was. Either grows as the logarithm of the pause. What threads
-hand to each other is dearer between two CPUs than on one. The prices are measured by calibration.
+pays a switch. A CPU that has been idle for longer has halted, and the way back begins with an exit from the halt, the
+longer the deeper it is. Halted or not, the longer it rests the less is left in its caches, until after some milliseconds
+nothing is: then each thread, and each connection, that it comes back to must be fetched again. What threads hand to each
+other is dearer between two CPUs than on one. The prices are measured by calibration.
 """
 
 from __future__ import annotations
@@ -25,11 +26,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 HALTS = 0.0002  # for so long the host of a virtual CPU polls before it halts it (KVM's halt_poll_ns by default), s
+COOLS = (
+    0.005  # after so long an idle CPU is as cold as it gets: longer pauses were measured to cost no more, s
+)
+FADES = 0.75  # power of the time by which it does: costs after 0.1, 1 and 5 ms of rest were measured as 5, 30 and 100 %
 
 
-def cooled(idle: float, halts: float = HALTS) -> float:
-    """By how many factors of e a CPU has been idle for longer than it stays awake; 0 while it has not halted."""
-    return math.log(idle / halts) if idle > halts else 0.0
+def cooled(idle: float, cools: float = COOLS) -> float:
+    """Share of its warmth that a CPU has lost in so many s of rest."""
+    if idle <= 0:
+        return 0.0
+    return float((idle / cools) ** FADES) if idle < cools else 1.0
+
+
+def depth(idle: float, halts: float = HALTS, cools: float = COOLS) -> float:
+    """How deep a CPU's halt is after so many s of rest, as their logarithm: 0 before it halts, 1 when it has cooled."""
+    if idle <= halts:
+        return 0.0
+    return 1.0 if idle >= cools else math.log(idle / halts) / math.log(cools / halts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +62,16 @@ class Prices:
     halted_latency : float
         Delay more once the CPU has halted.
     cooling_waker, cooling_sleeper, cooling_latency : float
-        What each of the three grows by whenever the time for which the CPU was idle grows by a factor of e beyond `halts`.
+        What each of the three grows by until the CPU's halt is as deep as it gets.
     halts : float
         For how long an idle CPU stays awake.
+    cools : float
+        After how long it is as cold as it gets.
+    cold_thread : float
+        Processor time that a thread needs more to go on where the CPU has cooled since it last ran there, beyond what waking
+        the CPU costs.
+    cold_connection : float
+        Processor time that a message costs more whose connection the CPU has rested that long since.
     wake_remote : float
         What waking a thread on another busy CPU costs the waker more: an interrupt there.
     remote : float
@@ -80,6 +101,9 @@ class Prices:
     wake_remote: float = 0.0
     remote: float = 0.0
     contact: float = 0.0
+    cools: float = COOLS
+    cold_thread: float = 0.0
+    cold_connection: float = 0.0
 
     @classmethod
     def of(cls, costs: Mapping[str, float]) -> Prices:

@@ -69,7 +69,7 @@ def _finish(
 ) -> Steps:
     """Takes a reply; the connection is free for another arrival."""
     request = connection.request
-    yield thread.run(event / 2 + request.client + way(world, connection, thread))
+    yield thread.run(event / 2 + request.client + way(world, connection, connection.client, thread))
     world.completed(request.operation, world.now - request.planned, world.now - request.sent)
     request.under_way = False
     yield from _free(world, generator, connection, thread, event / 2)

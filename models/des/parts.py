@@ -70,6 +70,22 @@ class Request(Record):
 
 
 @dataclass(eq=False, slots=True)
+class End(Record):
+    """One side of a connection, as caches hold it.
+
+    Attributes
+    ----------
+    reader : Thread or None
+        Who last read there.
+    rest : float
+        For how long the reader's CPU had been idle until then, s.
+    """
+
+    reader: Thread | None = None
+    rest: float = 0.0
+
+
+@dataclass(eq=False, slots=True)
 class Connection(Record):
     """A connection; each side's inbox is where the other side's bytes become readable.
 
@@ -104,6 +120,8 @@ class Connection(Record):
     ended: Semaphore = field(default_factory=lambda: Semaphore(0))
     waiter: Thread | None = None
     sender: Thread | None = None
+    client: End = field(default_factory=End)
+    server: End = field(default_factory=End)
 
 
 @dataclass(eq=False, slots=True)
@@ -175,11 +193,20 @@ class Inbox(Record):
             yield thread.run(world.prices.contact)
 
 
-def way(world: World, connection: Connection, thread: Thread) -> float:
-    """What reading the connection's message costs more where its sender ran on another CPU, s."""
+def way(world: World, connection: Connection, end: End, thread: Thread) -> float:
+    """What reading a message at this end costs more, s: it was sent on another CPU, and so was what the end had last, or
+    this CPU has cooled since."""
+    price = 0.0
     if connection.sender is not None and thread.apart(connection.sender):
-        return world.prices.remote
-    return 0.0
+        price = world.prices.remote
+    if end.reader is not None:
+        if thread.apart(end.reader):
+            price += world.prices.remote
+        else:
+            price += world.prices.cold_connection * world.cooled(thread.rested() - end.rest)
+    end.reader = thread
+    end.rest = thread.rested()
+    return price
 
 
 def send(world: World, connection: Connection, inbox: Inbox | None, thread: Thread) -> Steps:

@@ -124,7 +124,7 @@ def _receive(world: World, connection: Connection, thread: Thread) -> Steps:
             continue
         if connection.request.rounds == 0:
             return
-        yield from answer(world, connection, thread, cost + way(world, connection, thread))
+        yield from answer(world, connection, thread, cost + way(world, connection, connection.server, thread))
 
 
 def _attend(
@@ -135,7 +135,7 @@ def _attend(
     connection.waiter = thread
     while True:
         yield from _receive(world, connection, thread)
-        yield thread.run(cost + way(world, connection, thread))
+        yield thread.run(cost + way(world, connection, connection.server, thread))
         yield from _deal(world, thread, pool, connection, steal, spins)
         if spins:
             if request.pending > 0:
@@ -169,10 +169,10 @@ def _watch(world: World, thread: Thread, ready: Inbox, pool: Pool, steal: str, s
                 continue
             elif request.rounds > 0 or request.tasks == 0:
                 fixed = request.fixed if request.rounds == 0 else 0.0
-                fixed += way(world, connection, thread)
+                fixed += way(world, connection, connection.server, thread)
                 yield from answer(world, connection, thread, cost + fixed)
             else:
-                yield thread.run(cost / 2 + way(world, connection, thread))
+                yield thread.run(cost / 2 + way(world, connection, connection.server, thread))
                 yield from _deal(world, thread, pool, connection, steal, spins)
 
 
@@ -207,6 +207,9 @@ def _work(
             connection, seconds = queue.tasks.popleft()
             price = grown(world, queue, thread, steal, spins) if stolen > 1 else 0.0
             world.count("tasks")
+            reader = connection.server.reader
+            if reader is not None and thread.apart(reader):
+                price += world.prices.remote
             yield from work(world, thread, service, connection.request, price + cost, seconds)
             connection.request.pending -= 1
             if connection.request.pending == 0:

@@ -118,6 +118,9 @@ class Thread(Protocol):
     def apart(self, other: Thread) -> bool:
         """Whether `other` is on another CPU, or was when it last ran; never where one of them needs none."""
 
+    def rested(self) -> float:
+        """For how long this thread's CPU has been idle so far, s; 0 where it needs none."""
+
 
 class World(Protocol):
     """One run, as models see it: the first part while they are built, the second also in programs."""
@@ -147,6 +150,9 @@ class World(Protocol):
     @property
     def now(self) -> float:
         """Simulated time, s."""
+
+    def cooled(self, idle: float) -> float:
+        """Share of its warmth that a CPU loses by such a rest (`models.des.machine.cooled`)."""
 
     def cost(self, name: str) -> float:
         """A calibrated cost, s; the name is written out."""

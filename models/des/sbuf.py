@@ -73,7 +73,7 @@ def _worker(world: World, thread: Thread, buffer: Buffer, service: Service) -> S
         if ended(connection):
             yield thread.run(price)
         else:
-            price += way(world, connection, thread)
+            price += way(world, connection, connection.server, thread)
             yield from serve(world, thread, service, connection.request, cost + price)
             yield from reply(world, connection, thread)
 
@@ -98,7 +98,7 @@ def _keeper(world: World, thread: Thread, buffer: Buffer, service: Service) -> S
             yield from inbox.wait(world, thread)
             inbox.items.clear()
             if not ended(connection):
-                price += way(world, connection, thread)
+                price += way(world, connection, connection.server, thread)
                 yield from serve(world, thread, service, connection.request, cost + price)
                 yield from reply(world, connection, thread)
                 price = 0.0

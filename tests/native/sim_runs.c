@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PRICES = PRICE_COUNT, SCHEDULER = 7, MOST = 64 };
+enum { PRICES = PRICE_COUNT, SCHEDULER = 8, MOST = 64 };
 
 static long left = -1; /* allocations until one fails; below 0: none does */
 

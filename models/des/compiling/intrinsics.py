@@ -137,6 +137,11 @@ class Intrinsics(Expressions):
             result = self.target(into, BOOL)
             self.emit("APART", result, self.typed(other, THREAD))
             return result
+        if name == "rested":
+            self._take(node, 0)
+            result = self.target(into, FLOAT)
+            self.emit("RESTED", result)
+            return result
         if name == "release":
             (other,) = self._take(node, 1)
             self.emit("RELEASE", self.typed(other, THREAD))
@@ -157,6 +162,12 @@ class Intrinsics(Expressions):
     def _world_cost(self, node: ast.Call, into: Reg | None) -> Operand:
         (name,) = self._take(node, 1)
         return self.cost(self._literal(name), into)
+
+    def _world_cooled(self, node: ast.Call, into: Reg | None) -> Operand:
+        idle = self.typed(self._take(node, 1)[0], FLOAT)
+        result = self.target(into, FLOAT)
+        self.emit("COOLED", result, idle)
+        return result
 
     def _world_uniform(self, node: ast.Call, into: Reg | None) -> Operand:
         self._take(node, 0)

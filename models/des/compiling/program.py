@@ -17,7 +17,7 @@ from models.des.compiling.linking import Linker
 from models.des.compiling.statics import Static, kind_of
 from models.des.compiling.types import NUMBERS, ProgramError, RecordType, Type
 from models.des.compiling.world import BuildWorld, Spawned
-from models.des.machine import HALF_LIFE, SEARCH, Scheduler
+from models.des.machine import FADES, HALF_LIFE, SEARCH, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _Programs:
             "costs": len(linker.costs),
             "groups": len(groups),
             "cpus": self.world.cpus,
-            "scheduler": {**asdict(scheduler), "search": SEARCH, "half_life": HALF_LIFE},
+            "scheduler": {**asdict(scheduler), "search": SEARCH, "half_life": HALF_LIFE, "fades": FADES},
         }
         return Compiled(spec, self.places, tuple(linker.costs), tuple(linker.counters), tuple(groups))
 

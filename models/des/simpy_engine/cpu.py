@@ -24,14 +24,30 @@ class Cpu:
         Threads that could run here.
     owing : list of CpuThread
         Threads that sleep but have had more than their share, and still count in the average.
+    resting : bool
+        It is idle.
     idle_since : float
         When it last became idle, s.
+    rested : float
+        For how long it has been idle so far, the present rest left out, s.
     balanced : float
         When it last gave a thread away to even out the load, s.
     """
 
     __slots__ = (
-        "balanced", "current", "idle_since", "index", "machine", "owing", "queue", "started", "ticking", "token", "virtual",
+        "balanced",
+        "current",
+        "idle_since",
+        "index",
+        "machine",
+        "owing",
+        "queue",
+        "rested",
+        "resting",
+        "started",
+        "ticking",
+        "token",
+        "virtual",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, index: int) -> None:
@@ -39,7 +55,8 @@ class Cpu:
         self.current: CpuThread | None = None
         self.queue: list[CpuThread] = []
         self.owing: list[CpuThread] = []
-        self.started = self.balanced = self.idle_since = 0.0
+        self.started = self.balanced = self.idle_since = self.rested = 0.0
+        self.resting = True
         self.token = 0
         self.ticking = False
         self.virtual = 0.0
@@ -125,6 +142,16 @@ class Cpu:
         self.pick()
         if self.current is None:
             self.idle_since = self.machine.env.now
+            self.resting = True
+
+    def rise(self) -> float:
+        """Ends the CPU's rest, if it had one; how long that was, s."""
+        if not self.resting:
+            return 0.0
+        self.resting = False
+        idle = self.machine.env.now - self.idle_since
+        self.rested += idle
+        return idle
 
     def part(self, thread: CpuThread) -> None:
         """A thread goes to sleep: what it is owed is kept, what it owes keeps it in the average."""
@@ -135,6 +162,7 @@ class Cpu:
         thread.state = "sleeping"
         thread.need = 0.0
         thread.last_ran = self.machine.env.now
+        thread.rest = self.rested
         self.virtual = average
         if thread.lag < 0 and others:
             self.owing.append(thread)
@@ -168,6 +196,7 @@ class Cpu:
 
     def dispatch(self, thread: CpuThread) -> None:
         machine = self.machine
+        self.rise()
         self.current = thread
         thread.cpu = self
         thread.state = "running"

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import simpy
 
-from models.des.machine import HALF_LIFE, SEARCH, Prices, Scheduler, cooled
+from models.des.machine import HALF_LIFE, SEARCH, Prices, Scheduler, cooled, depth
 from models.des.records import Steps
 from models.des.simpy_engine.cpu import Cpu
 from models.des.simpy_engine.events import Timer
@@ -110,18 +110,24 @@ class Machine:
         if thread in thread.cpu.owing:
             thread.lag = min(0.0, thread.cpu.average() - thread.vruntime)
             thread.cpu.owing.remove(thread)
+        last, prices = thread.cpu, self.prices
         cpu = self._choose(thread)
         self.place(thread, cpu)
+        idle = cpu.rise()
+        # Of another CPU's caches than its last one's it has nothing, however busy that was.
+        away = cpu.rested - thread.rest if cpu is last else self.env.now - thread.last_ran
+        cold = cooled(away, prices.cools)
         if not cpu.free:
-            thread.need = self.prices.block
+            thread.need = prices.block + prices.cold_thread * cold
             cpu.enqueue(thread)
-            return local if here is None or here is cpu else local + self.prices.wake_remote
+            return local if here is None or here is cpu else local + prices.wake_remote
         cpu.current = thread
         thread.cpu = cpu
         thread.state = "running"
-        prices, idle = self.prices, self.env.now - cpu.idle_since
-        halted = cooled(idle, prices.halts)
+        halted, chilled = depth(idle, prices.halts, prices.cools), cooled(idle, prices.cools)
         thread.need = prices.wake_sleeper + prices.cooling_sleeper * halted
+        if cold > chilled:
+            thread.need += prices.cold_thread * (cold - chilled)
         latency = prices.wake_latency + prices.cooling_latency * halted
         if idle > prices.halts:
             latency += prices.halted_latency

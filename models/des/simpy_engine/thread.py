@@ -84,6 +84,10 @@ class SimpyThread:
         """Whether the other is on another CPU, or was when it last ran."""
         return False
 
+    def rested(self) -> float:
+        """For how long its CPU has been idle so far, s."""
+        return 0.0
+
     def stop_spinning(self) -> None:
         raise NotImplementedError
 
@@ -129,9 +133,17 @@ class SimpyThread:
 
 
 class CpuThread(SimpyThread):
-    """A thread that runs on the machine's CPUs; made by Machine.spawn."""
+    """A thread that runs on the machine's CPUs; made by Machine.spawn.
 
-    __slots__ = ("allowed", "cpu", "deadline", "lag", "last_ran", "need", "vruntime")
+    Attributes
+    ----------
+    last_ran : float
+        When it last left a CPU, s.
+    rest : float
+        For how long that CPU had been idle until then, s.
+    """
+
+    __slots__ = ("allowed", "cpu", "deadline", "lag", "last_ran", "need", "rest", "vruntime")
 
     def __init__(self, machine: Machine, name: str, group: str, allowed: list[Cpu]) -> None:
         super().__init__(machine, name, group)
@@ -139,6 +151,7 @@ class CpuThread(SimpyThread):
         self.need = 0.0
         self.vruntime = self.deadline = self.lag = 0.0
         self.last_ran = -1.0
+        self.rest = 0.0
 
     def _leave(self) -> None:
         """Stops being able to run: to sleep, or because the program has ended."""
@@ -161,6 +174,9 @@ class CpuThread(SimpyThread):
 
     def apart(self, other: SimpyThread) -> bool:
         return isinstance(other, CpuThread) and other.cpu is not self.cpu
+
+    def rested(self) -> float:
+        return self.cpu.rested
 
     def run(self, seconds: float) -> Event:
         """Uses so much processor time."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from models.des.machine import Prices
+from models.des.machine import Prices, cooled
 from models.des.model import Model, first_places
 from models.des.records import COLUMNS, KINDS, Distribution, Steps
 from models.des.simpy_engine.machine import Machine
@@ -68,6 +68,9 @@ class SimpyWorld:
     @property
     def now(self) -> float:
         return self.env.now
+
+    def cooled(self, idle: float) -> float:
+        return cooled(idle, self.prices.cools)
 
     def uniform(self) -> float:
         return self.random.random()

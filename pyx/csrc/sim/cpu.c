@@ -109,6 +109,7 @@ static void part(struct sim *sim, struct cpu *cpu, struct thread *thread, enum t
     thread->state = state;
     thread->need = 0;
     thread->last_ran = sim->events.now;
+    thread->rest = cpu->rested;
     cpu->virtual = average;
     if (thread->lag < 0 && others)
         owe(cpu, thread);
@@ -130,8 +131,19 @@ void cpu_leave(struct sim *sim, struct thread *thread, enum thread_state state) 
         machine_pull(sim, cpu);
     }
     cpu_pick(sim, cpu);
-    if (!cpu->current)
+    if (!cpu->current) {
         cpu->idle_since = sim->events.now;
+        cpu->resting = true;
+    }
+}
+
+double cpu_rise(struct sim *sim, struct cpu *cpu) {
+    if (!cpu->resting)
+        return 0;
+    cpu->resting = false;
+    const double idle = sim->events.now - cpu->idle_since;
+    cpu->rested += idle;
+    return idle;
 }
 
 /* Lets go of sleepers that the others have caught up with; of all of them when nobody else is left. */
@@ -159,6 +171,7 @@ static struct thread *best(const struct cpu *cpu, double average) {
 }
 
 static void dispatch(struct sim *sim, struct cpu *cpu, struct thread *thread) {
+    cpu_rise(sim, cpu);
     cpu->current = thread;
     sim->idle &= ~((uint64_t)1 << cpu->number);
     thread->cpu = cpu;

@@ -24,6 +24,9 @@ void cpu_forget(struct cpu *cpu, struct thread *thread);
 /* Mean virtual time of the threads that count here; of the last one when there is none. */
 double cpu_average(const struct cpu *cpu);
 
+/* Ends the CPU's rest, if it had one, and gives how long that was, s. */
+double cpu_rise(struct sim *sim, struct cpu *cpu);
+
 void cpu_resume(struct sim *sim, struct cpu *cpu);
 /* The current thread has had what it needed. */
 void cpu_finished(struct sim *sim, struct cpu *cpu);

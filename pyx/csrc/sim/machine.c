@@ -58,11 +58,19 @@ static void wake_agent(struct sim *sim, struct thread *thread) {
     events_push(&sim->events, 0, event_source(EVENT_THREAD, thread->number));
 }
 
-/* By how many factors of e a CPU has been idle for longer than it takes to halt; 0 while it has not halted.
- */
-static double cooled(const struct sim *sim, double idle) {
-    const double halts = sim->prices[HALTS];
-    return idle > halts ? log(idle / halts) : 0;
+double machine_cooled(const struct sim *sim, double idle) {
+    const double cools = sim->prices[COOLS];
+    if (idle <= 0)
+        return 0;
+    return idle < cools ? pow(idle / cools, sim->program->scheduler.fades) : 1;
+}
+
+/* How deep a CPU's halt is after such a rest, s. */
+static double depth(const struct sim *sim, double idle) {
+    const double halts = sim->prices[HALTS], cools = sim->prices[COOLS];
+    if (idle <= halts)
+        return 0;
+    return idle >= cools ? 1 : log(idle / halts) / log(cools / halts);
 }
 
 double machine_wake(struct sim *sim, struct thread *thread, const struct thread *waker, double local) {
@@ -79,15 +87,22 @@ double machine_wake(struct sim *sim, struct thread *thread, const struct thread 
         thread->lag = fmin(0, cpu_average(thread->cpu) - thread->vruntime);
         cpu_forget(thread->cpu, thread);
     }
+    const struct cpu *last = thread->cpu;
     struct cpu *cpu = choose(sim, thread);
     place(sim, thread, cpu);
+    const double idle = cpu_rise(sim, cpu);
+    /* Of another CPU's caches than its last one's it has nothing, however busy that was. */
+    const double away = cpu == last ? cpu->rested - thread->rest : sim->events.now - thread->last_ran;
+    const double cold = machine_cooled(sim, away);
     if (!cpu_free(cpu)) {
-        thread->need = sim->prices[BLOCK];
+        thread->need = sim->prices[BLOCK] + sim->prices[COLD_THREAD] * cold;
         cpu_enqueue(sim, cpu, thread);
         return paid ? local + (waker->cpu != cpu ? sim->prices[WAKE_REMOTE] : 0) : 0;
     }
-    const double idle = sim->events.now - cpu->idle_since, halted = cooled(sim, idle);
-    const double way = sim->prices[WAKE_SLEEPER] + sim->prices[COOLING_SLEEPER] * halted;
+    const double halted = depth(sim, idle), chilled = machine_cooled(sim, idle);
+    double way = sim->prices[WAKE_SLEEPER] + sim->prices[COOLING_SLEEPER] * halted;
+    if (cold > chilled)
+        way += sim->prices[COLD_THREAD] * (cold - chilled);
     double latency = sim->prices[WAKE_LATENCY] + sim->prices[COOLING_LATENCY] * halted;
     if (idle > sim->prices[HALTS])
         latency += sim->prices[HALTED_LATENCY];

@@ -6,6 +6,8 @@
 
 /* Makes a sleeping thread runnable; what it costs the waker, s. The waker may be NULL. */
 double machine_wake(struct sim *sim, struct thread *thread, const struct thread *waker, double local);
+/* Share of its warmth that a CPU loses by such a rest, s. */
+double machine_cooled(const struct sim *sim, double idle);
 /* The thread has got a CPU: wakes who follows it. */
 void machine_got_cpu(struct sim *sim, struct thread *thread);
 void machine_release(struct sim *sim, struct thread *thread);

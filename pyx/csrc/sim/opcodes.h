@@ -88,6 +88,8 @@
     OP(SPINNING, "rr-")                                                                                      \
     OP(RUNNING, "rr-")                                                                                       \
     OP(APART, "rr-") /* R[a] = thread R[b] is on another CPU than this one, or was */                        \
+    OP(RESTED, "r--") /* R[a].f = for how long this thread's CPU has been idle so far, s */                  \
+    OP(COOLED, "rr-") /* R[a].f = share of its warmth that a CPU loses in a rest of R[b].f, s */            \
     OP(SLEEPING, "rr-")                                                                                      \
     OP(AT, "rfp")   /* calls function b after R[a].f, s, with its arguments R[c]... */                       \
     OP(RET, "---")  /* end of such a function */                                                             \

@@ -46,7 +46,7 @@ struct program_fifo {
 
 /* Constants of the kernel's scheduler: models/des/machine.py says what each means. */
 struct program_scheduler {
-    double base_slice, tick, hot, balance, stays, search, half_life;
+    double base_slice, tick, hot, balance, stays, search, half_life, fades;
 };
 
 struct program {

@@ -287,6 +287,7 @@ static int create_cpus(struct sim *sim) {
     for (uint32_t k = 0; k < p->cpus; k++) {
         struct cpu *cpu = sim->cpus + k;
         cpu->number = k;
+        cpu->resting = true;
         struct runqueue *const queues[] = {&cpu->queue, &cpu->owing};
         for (int which = 0; which < 2; which++) {
             struct runqueue *queue = queues[which];

@@ -26,6 +26,7 @@ enum thread_state {
 struct thread {
     double need; /* processor time until what it does ends, s */
     double vruntime, deadline, lag, last_ran;
+    double rest; /* for how long its CPU had been idle when it last left it, s */
     double used; /* processor time so far, s */
     struct cpu *cpu;
     struct thread *followers, *next_follower;
@@ -42,8 +43,9 @@ struct cpu {
     struct runqueue owing; /* who sleeps but has had more than its share, by virtual time */
     double sum, base;      /* of the virtual times in both, less the base each */
     double started, balanced, virtual, idle_since;
+    double rested; /* for how long it has been idle so far, the present rest left out, s */
     uint32_t number, changes;
-    bool ticking;
+    bool ticking, resting;
 };
 
 enum price {
@@ -62,6 +64,9 @@ enum price {
     WAKE_REMOTE,
     REMOTE,
     CONTACT,
+    COOLS,
+    COLD_THREAD,
+    COLD_CONNECTION,
     PRICE_COUNT
 };
 

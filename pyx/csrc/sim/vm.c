@@ -410,6 +410,14 @@ static void execute(struct sim *sim, struct thread *thread, uint32_t entry, unio
         A.i = !other->agent && !thread->agent && other->cpu != thread->cpu;
         NEXT();
     }
+    CASE(RESTED) {
+        A.f = thread->agent ? 0 : thread->cpu->rested;
+        NEXT();
+    }
+    CASE(COOLED) {
+        A.f = machine_cooled(sim, B.f);
+        NEXT();
+    }
     CASE(SLEEPING) {
         THREAD(B);
         A.i = other->state >= THREAD_SLEEPING && other->state <= THREAD_FOLLOWING;

@@ -124,6 +124,13 @@ def serves_at_once(server: str, options: Mapping[str, Value]) -> int | None:
     return found
 
 
+def unserved(server: str, load: str, options: Mapping[str, Value]) -> int:
+    """Clients whose requests are never answered, because the server is kept by the connections of others."""
+    ends = load == "forked" or options.get("connection") == "per_request"
+    most = None if ends else serves_at_once(server, options)
+    return 0 if most is None else max(int(options.get("clients", 0)) - most, 0)
+
+
 def of_variant(kind: str, name: str) -> tuple[Knob, ...]:
     """The knobs of one variant."""
     found = []

@@ -44,9 +44,7 @@ def check(scenario: Scenario, outcome: Outcome) -> None:
 
 def unserved(scenario: Scenario) -> float:
     """Clients whose requests are never answered, because the server is kept by the connections of others."""
-    ends = scenario.load == "forked" or scenario.get("connection") == "per_request"
-    most = None if ends else knobs.serves_at_once(scenario.server, dict(scenario.options))
-    return 0.0 if most is None else max(scenario.number("clients") - most, 0.0)
+    return float(knobs.unserved(scenario.server, scenario.load, dict(scenario.options)))
 
 
 def _little(outcome: Outcome, stuck: float, edge: float) -> None:

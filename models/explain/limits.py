@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from models import knobs
 from models.explain.outside import queued
 from models.explain.reasons import Rule
 from models.explain.view import Bill, Said, View, bill, count, spins, throughput, use
@@ -118,7 +119,25 @@ def _thinking(view: View, point: Point) -> Said | None:
     return Said(text, (view.evidence("thinking", point, found.value, "of the clients' time"),))
 
 
-LIMITS: tuple[Limit, ...] = (_cpus, _generator, _one_thread, _pool, _locks, queued, _crowded, _thinking)
+def _kept(view: View, point: Point) -> Said | None:
+    """Clients starve (of a closed load: no others can) as the server serves fewer connections at once than they keep."""
+    usual = {knob.name: knob.default for knob in knobs.of_variant("load", "closed")}
+    known = {**usual, **view.fixed, view.variable: point.x}
+    unserved = knobs.unserved(str(known.get("server")), "closed", known) if point.has("starved") else 0
+    if not unserved:
+        return None
+    clients = int(known["clients"])
+    text = (
+        f"the connections that the server serves at once ({clients - unserved}: the other "
+        f"{unserved} of {clients} clients wait for one to end)"
+    )
+    return Said(text, (view.evidence("clients never served", point, unserved, "clients"),))
+
+
+LIMITS: tuple[Limit, ...] = (
+    *(_cpus, _generator, _one_thread, _pool, _kept),
+    *(_locks, queued, _crowded, _thinking),
+)
 
 
 def _limit(view: View) -> Said | None:

@@ -196,8 +196,8 @@ def test_a_limit_that_appears_beyond_is_named_there() -> None:
 @pytest.mark.parametrize(
     ("fixed", "words"),
     [
-        ({"server": "iterative"}, "(1: the other 7 of 8 clients wait for one to end)"),
-        ({"server": "sbuf", "hold": "connection", "workers": 6}, "(6: the other 2 of 8 clients "),
+        ({"server": "iterative"}, "(1: of 8 clients the other 7 wait for one to end)"),
+        ({"server": "sbuf", "hold": "connection", "workers": 6}, "(6: of 8 clients the other 2 "),
         ({"server": "sbuf", "hold": "connection", "workers": 8}, ""),
         ({"server": "sbuf"}, ""),
         ({"server": "iterative", "connection": "per_request"}, ""),
@@ -216,6 +216,17 @@ def test_connections_that_wait_for_others_to_end_are_a_limit(fixed: dict[str, Va
             assert words in said(limits.LIMIT[0], seen)
         else:
             assert limits.LIMIT[0](seen) is None
+
+
+def test_connections_that_wait_are_a_limit_where_more_clients_change_nothing() -> None:
+    starved = (Finding("starved", 3.0, "clients"),)
+    points = point(1, 1000, use={"cpu": 0.1}), point(4, 999, use={"cpu": 0.1}, findings=starved)
+    same, apart = (
+        limits.LIMIT[0](view(*points, variable="clients", fixed={"server": "iterative"}, members=members))
+        for members in ((1.0, 4.0), (1.0,))
+    )
+    assert apart is None and same is not None and "at 1 client: " in same.text
+    assert "(1: of 4 clients the other 3 wait for one to end)" in same.text
 
 
 def test_starved_clients_are_told() -> None:

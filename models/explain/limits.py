@@ -120,18 +120,22 @@ def _thinking(view: View, point: Point) -> Said | None:
 
 
 def _kept(view: View, point: Point) -> Said | None:
-    """Clients starve (of a closed load: no others can) as the server serves fewer connections at once than they keep."""
+    """Clients starve (of a closed load: no others can) as the server serves fewer connections at once than they keep.
+
+    Where more clients change nothing, that is the reason, though the point itself may be one that has none too many.
+    """
     usual = {knob.name: knob.default for knob in knobs.of_variant("load", "closed")}
-    known = {**usual, **view.fixed, view.variable: point.x}
-    unserved = knobs.unserved(str(known.get("server")), "closed", known) if point.has("starved") else 0
-    if not unserved:
-        return None
-    clients = int(known["clients"])
-    text = (
-        f"the connections that the server serves at once ({clients - unserved}: the other "
-        f"{unserved} of {clients} clients wait for one to end)"
-    )
-    return Said(text, (view.evidence("clients never served", point, unserved, "clients"),))
+    for other in (point, *(p for p in reversed(view.sound) if p.x in view.peak.members)):
+        known = {**usual, **view.fixed, view.variable: other.x}
+        unserved = knobs.unserved(str(known.get("server")), "closed", known) if other.has("starved") else 0
+        if unserved:
+            clients = int(known["clients"])
+            text = (
+                f"the connections that the server serves at once ({clients - unserved}: of {clients} clients "
+                f"the other {unserved} wait for one to end)"
+            )
+            return Said(text, (view.evidence("clients never served", other, unserved, "clients"),))
+    return None
 
 
 LIMITS: tuple[Limit, ...] = (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from models import explain
 from models.explain import limits, outside, reasons
 from models.explain.view import View, bill
+from models.knobs import Value
 from models.metrics import Estimate, Finding, Mark, Metrics
 from models.series import Peak, Point
 from models.wording import figure, interval, percent, seconds
@@ -45,7 +46,11 @@ def point(x: float, rate: float = 1000.0, **rest: object) -> Point:
 
 
 def view(
-    *points: Point, members: tuple[float, ...] | None = None, variable: str = "workers", cpus: int = 2
+    *points: Point,
+    members: tuple[float, ...] | None = None,
+    variable: str = "workers",
+    cpus: int = 2,
+    fixed: Mapping[str, Value] | None = None,
 ) -> View:
     """What the rules see, with the peak set given instead of computed."""
     sound = tuple(p for p in points if p.sound)
@@ -54,7 +59,7 @@ def view(
     beyond = [p for p in sound if best and p.x > best.x and p.x not in members]
     peak = Peak(best.x if best else math.nan, members)
     end = beyond[-1] if beyond else None
-    return View(variable, {}, points, sound, best, end, peak, (), None, True, cpus)
+    return View(variable, fixed or {}, points, sound, best, end, peak, (), None, True, cpus)
 
 
 def said(rule: reasons.Rule, seen: View) -> str:
@@ -186,6 +191,42 @@ def test_a_limit_that_appears_beyond_is_named_there() -> None:
     points = point(2, 1000, use={"cpu": 0.97}), point(8, 500, use={"cpu": 0.6}, lock_wait=0.02, response=0.03)
     text = said(limits.LIMIT[0], view(*points))
     assert "at 8 workers also locks (threads wait 20 ms" in text
+
+
+@pytest.mark.parametrize(
+    ("fixed", "words"),
+    [
+        ({"server": "iterative"}, "(1: of 8 clients the other 7 wait for one to end)"),
+        ({"server": "sbuf", "hold": "connection", "workers": 6}, "(6: of 8 clients the other 2 "),
+        ({"server": "sbuf", "hold": "connection", "workers": 8}, ""),
+        ({"server": "sbuf"}, ""),
+        ({"server": "iterative", "connection": "per_request"}, ""),
+        ({"server": "target"}, ""),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_connections_that_wait_for_others_to_end_are_a_limit(fixed: dict[str, Value], words: str) -> None:
+    starved = (Finding("starved", 7.0, "clients"),)
+    for findings in ((), starved):
+        seen = view(
+            point(1), point(8, 2000, use={"cpu": 0.1}, findings=findings), variable="clients", fixed=fixed
+        )
+        if words and findings:
+            assert words in said(limits.LIMIT[0], seen)
+        else:
+            assert limits.LIMIT[0](seen) is None
+
+
+def test_connections_that_wait_are_a_limit_where_more_clients_change_nothing() -> None:
+    starved = (Finding("starved", 3.0, "clients"),)
+    points = point(1, 1000, use={"cpu": 0.1}), point(4, 999, use={"cpu": 0.1}, findings=starved)
+    same, apart = (
+        limits.LIMIT[0](view(*points, variable="clients", fixed={"server": "iterative"}, members=members))
+        for members in ((1.0, 4.0), (1.0,))
+    )
+    assert apart is None and same is not None and "at 1 client: " in same.text
+    assert "(1: of 4 clients the other 3 wait for one to end)" in same.text
 
 
 def test_starved_clients_are_told() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from models import knobs
 from models.explain.outside import queued
 from models.explain.reasons import Rule
 from models.explain.view import Bill, Said, View, bill, count, spins, throughput, use
@@ -118,7 +119,29 @@ def _thinking(view: View, point: Point) -> Said | None:
     return Said(text, (view.evidence("thinking", point, found.value, "of the clients' time"),))
 
 
-LIMITS: tuple[Limit, ...] = (_cpus, _generator, _one_thread, _pool, _locks, queued, _crowded, _thinking)
+def _kept(view: View, point: Point) -> Said | None:
+    """Clients starve (of a closed load: no others can) as the server serves fewer connections at once than they keep.
+
+    Where more clients change nothing, that is the reason, though the point itself may be one that has none too many.
+    """
+    usual = {knob.name: knob.default for knob in knobs.of_variant("load", "closed")}
+    for other in (point, *(p for p in reversed(view.sound) if p.x in view.peak.members)):
+        known = {**usual, **view.fixed, view.variable: other.x}
+        unserved = knobs.unserved(str(known.get("server")), "closed", known) if other.has("starved") else 0
+        if unserved:
+            clients = int(known["clients"])
+            text = (
+                f"the connections that the server serves at once ({clients - unserved}: of {clients} clients "
+                f"the other {unserved} wait for one to end)"
+            )
+            return Said(text, (view.evidence("clients never served", other, unserved, "clients"),))
+    return None
+
+
+LIMITS: tuple[Limit, ...] = (
+    *(_cpus, _generator, _one_thread, _pool, _kept),
+    *(_locks, queued, _crowded, _thinking),
+)
 
 
 def _limit(view: View) -> Said | None:

@@ -23,6 +23,9 @@ struct server_ops {
     const char *summary;
     const struct knob *knobs;
     int max_connections; /* most connections at once; 0: only the system's limits */
+    /* How many connections it serves at once, for this configuration; those beyond are not refused, but wait
+     * until one of these ends. NULL, or 0: all. */
+    int (*serves_at_once)(const struct config *config);
     /* How many threads will be inside service->run at once, for this configuration. */
     int (*threads)(const struct config *config);
     int (*create)(const struct server_env *env, char *message, size_t size, void **server);

@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from sizes import sized
 from sweeps import Sweep
 
 from harness.plan import CELL
@@ -23,11 +24,12 @@ def sweep(tmp_path):
     made.clean_up()
 
 
-def test_ten_kills_lose_nothing_and_repeat_nothing(sweep):
+@sized("times", 4, 10)
+def test_kills_lose_nothing_and_repeat_nothing(sweep, times):
     timing = random.Random(20)
     definition = ["--values", "1,2,4,8", "--reps", "9", "--time", "0.05"]
     kept, kills = {}, 0
-    while kills < 10:
+    while kills < times:
         process = sweep.start(*definition, *(["--resume"] if kills else []))
         sweep.await_rows(len(kept), process)
         time.sleep(timing.uniform(0, 0.15))
@@ -51,7 +53,7 @@ def test_ten_kills_lose_nothing_and_repeat_nothing(sweep):
     assert set(final) == {
         (v.kind, v.scenario.key, block) for block in range(blocks) for v in plan.visits(block)
     }
-    assert found["sweep"]["complete"] and found["sweep"]["sessions"] == 11
+    assert found["sweep"]["complete"] and found["sweep"]["sessions"] == times + 1
     stored = {(key, block): row for (kind, key, block), row in final.items() if kind == CELL}
     shown = {(c["key"], r["block"]): (r["id"], r["started"]) for c in found["cells"] for r in c["replicates"]}
     assert shown == stored and len(shown) == 4 * blocks

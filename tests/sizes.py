@@ -7,7 +7,7 @@ import math
 import pytest
 
 
-def sized(name: str, small: int, full: int) -> pytest.MarkDecorator:
+def sized(name: str, small: float, full: float) -> pytest.MarkDecorator:
     """Runs a test with the small size, and with the full one behind -m long."""
     return pytest.mark.parametrize(name, [small, pytest.param(full, marks=pytest.mark.long)])
 

@@ -341,7 +341,7 @@ def stores(folder):
 def check_five_clients(path):
     """Two workers that sleep 20 ms for each request: n clients wait n / 2 × 20 ms, so that 5 of them keep 55 ms."""
     options = (("demand", "0.02"), ("demand_kind", "sleep"), ("workers", "2"))
-    how = {"server": "queues", "options": options, "window": 0.25}
+    how = {"server": "queues", "options": options, "window": 0.25, "warmup": 0.1}
     found = found_unless_spoiled(path, Criterion("mean", 0.055), low=4, high=8, **how)
     assert found["limit"]["low"] in (4, 5) and found["limit"]["high"] in (5, 6)
 

@@ -250,12 +250,12 @@ def test_a_taken_port_is_not_measured():
     ],
 )
 def test_a_command_that_does_not_serve_is_said(script, text, words):
-    scenario = stock(f"{script(text)} {{port}}", ready_timeout=0.5 if "within 0.5 s" in words else 10)
+    scenario = stock(f"{script(text)} {{port}}", ready_timeout=0.5 if "within 0.5 s" in words else 40)
     began = time.monotonic()
     with pytest.raises(MeasureError) as caught, subjects.open(scenario):
         pass
     assert all(word in str(caught.value) for word in words), caught.value
-    assert "\n" not in str(caught.value) and time.monotonic() - began < 9
+    assert "\n" not in str(caught.value) and time.monotonic() - began < 30
 
 
 def test_a_program_that_is_not_there_is_bad_usage():

@@ -167,7 +167,7 @@ def killed_and_resumed(path, command, kills, reps):
 
 
 def test_a_killed_sweep_leaves_no_nginx_and_goes_on(nginx, tmp_path):
-    found = killed_and_resumed(tmp_path / "s.sqlite", nginx, 2, 4)
+    found = killed_and_resumed(tmp_path / "s.sqlite", nginx, 2, 3)
     assert "cannot be seen from outside" in found["series"][0]["explanation"]["text"]
 
 

@@ -179,7 +179,7 @@ COVERAGE = {
 }
 
 
-@sized("draws", 50, 200)
+@sized("draws", 50, 100)
 @pytest.mark.parametrize("case", COVERAGE)
 def test_coverage(case: str, draws: int) -> None:
     """Not significantly below 93 %; uncorrected χ² profiles, at 80 %, fail this at n = 6."""

@@ -82,7 +82,7 @@ def test_a_prediction_is_a_cell_with_an_interval_that_the_costs_make(told, capsy
     assert "sensitivity" not in found and found["uncertainty"]["draws"] >= forecasting.FIRST
 
 
-@sized("trials", 30, 100)
+@sized("trials", 30, 60)
 def test_the_interval_covers_a_truth_that_is_drawn_from_the_costs(trials):
     from models import uncertainty
 
@@ -285,7 +285,7 @@ def test_the_interval_is_that_of_the_mean_of_as_many_runs_as_are_measured():
     assert "two regimes" in forecasting.words(spreads[0])
 
 
-@sized("trials", 30, 100)
+@sized("trials", 30, 60)
 def test_a_cell_of_several_runs_is_held_as_often_as_the_interval_says(trials):
     from models import uncertainty
 

@@ -169,7 +169,7 @@ def test_intervals_hold_the_mean_of_measured_runs(lottery, replicates, predictio
         held += estimate.low <= measured <= estimate.high
     # The mean of few values of two lies where it can, not where it should.
     most = 0.98 if lottery == "two" else 0.97
-    assert 0.93 - errors(0.93, predictions) <= held / predictions <= most + errors(most, predictions)
+    assert 0.93 - errors(0.93, predictions) <= held / predictions <= most + errors(0.93, predictions)
 
 
 def test_draws_in_two_regimes_have_an_interval_that_holds_both_and_no_more():

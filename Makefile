@@ -29,7 +29,7 @@ test: setup
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest
 
-# The tests that take minutes: sanitizers at full length, every stock lock and index, ten random kills.
+# The tests that take minutes: sanitizers and simulations at full length, every stock lock and index, ten random kills.
 long: setup
 	$(BIN)/python -m pytest -m long
 

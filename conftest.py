@@ -7,8 +7,9 @@ import signal
 import pytest
 from hypothesis import settings
 
-# The same examples in every run, so that a run that fails fails again; `--hypothesis-profile=default` draws new ones.
+# The same examples in every run, so that a run that fails fails again; `--hypothesis-profile=fresh` draws new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fresh", deadline=None)
 settings.load_profile("fixed")
 
 # A shell makes what it starts in the background deaf to SIGINT, and the tests interrupt commands of their own.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,9 +27,9 @@ FLAGS = [
     "-fPIC",
     "-fvisibility=hidden",
 ]
-SANITIZERS = {
-    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
-    "thread": ["-fsanitize=thread"],
+SANITIZERS = {  # at -O1, which compiles in half the time
+    "address": ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "thread": ["-O1", "-fsanitize=thread"],
 }
 
 
@@ -44,18 +45,19 @@ def executables() -> dict[str, Path]:
 
 
 def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str]) -> list[str]:
-    """Compiles what is older than its source or than any header; gives all object files."""
+    """Compiles what is older than its source or than any header, a file on each CPU; gives all object files."""
     headers = max(path.stat().st_mtime for path in CSRC.rglob("*.h"))
-    objects = []
-    for source in sources:
+
+    def compiled(source: Path) -> str:
         target = (folder / source.relative_to(CSRC)).with_suffix(".o")
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, headers):
-            subprocess.check_call(
-                [*compiler.compiler[:1], *FLAGS, *flags, "-c", str(source), "-o", str(target)]
-            )
-        objects.append(str(target))
-    return objects
+            words = [*compiler.compiler[:1], *FLAGS, *flags, "-c", str(source), "-o", str(target)]
+            subprocess.check_call(words)
+        return str(target)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as side_by_side:
+        return list(side_by_side.map(compiled, sources))
 
 
 def link(compiler, objects: list[str], target: Path, flags: list[str]) -> None:

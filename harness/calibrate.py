@@ -13,6 +13,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ Readings = dict[ladder.Rung, list[ladder.Reading]]
 
 def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[joint.Equation], int]:
     """All rungs and probes in each pass, in a new order: the readings, the probes' equations, and how many passes.
-    A probe may fail now and then, but not each time."""
+    A probe may fail now and then, and a rung get no reply while others have the CPUs, but not each time."""
     started, order = time.time(), random.Random(1)
     steps: list[ladder.Rung | probes.Probe] = [*ladder.available(), *probes.available()]
     readings: Readings = {rung: [] for rung in ladder.available()}
@@ -242,7 +243,8 @@ def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[jo
             progress("calibration", max(spent, done / effort.passes))
         for step in order.sample(steps, len(steps)):
             if isinstance(step, ladder.Rung):
-                readings[step].append(_reading(step, done, time.time() - started < PATIENCE))
+                with suppress(joint.Singular):
+                    readings[step].append(_reading(step, done, time.time() - started < PATIENCE))
                 continue
             try:
                 rows += probes.measure(step)
@@ -252,6 +254,9 @@ def _climb(progress: Progress | None, effort: Effort) -> tuple[Readings, list[jo
     for source, why in failed.items():
         if not why.usage and not any(row.source == source for row in rows):
             raise why
+    silent = [rung.name for rung, several in readings.items() if not several]
+    if silent:
+        raise joint.Singular(f"no replies on {', '.join(silent)}")
     return readings, rows, passes
 
 

@@ -20,11 +20,15 @@
 # the time of a round trip goes, and work out what a reply of one of our servers must cost at least.
 
 # %%
+import os
+
 import harness
 from harness import calibrate
 from harness.showing import probe_figures, probe_heat
 from harness.showing.probe_words import bounds, name, rejected, time
 from models import Scenario
+
+smoke = bool(os.environ.get("KNEEPOINT_SMOKE"))
 
 # %% [markdown]
 # ## Measure
@@ -32,9 +36,8 @@ from models import Scenario
 # with a consumer, who take turns only when their buffer is full or empty. Each figure comes of several fresh launches.
 
 # %%
-probes = harness.probe(
-    "pipe", "mqueue", "semaphore", "tcp", variant="pingpong,spsc,loopback", kind="process", quick=True
-)
+asked = {"variant": "pingpong,spsc,loopback", "kind": "process", "iterations": 1000 if smoke else None}
+probes = harness.probe("pipe", "mqueue", "semaphore", "tcp", quick=True, **asked)
 places = [place for place, found in probes["positions"].items() if "cpus" in found]
 probe_heat.heat(probes, places)
 

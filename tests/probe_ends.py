@@ -18,7 +18,7 @@ from pyx.probing import EXECUTABLE, ProbeError, launch
 
 Meddle = Callable[[list[int]], None]  # done to the processes of a run's ends
 
-PATIENCE = 2.0  # s in which a run must have ended after something went wrong
+PATIENCE = 10.0  # s in which a run must have ended after something went wrong
 CAP_SYS_RESOURCE = 24
 CLONE_NEWIPC, CLONE_NEWUSER = 0x08000000, 0x10000000
 

@@ -67,7 +67,7 @@ class Sweep:
             assert time.monotonic() < deadline, process.communicate()
             time.sleep(0.005)
 
-    def await_no_processes(self, seconds=5.0):
+    def await_no_processes(self, seconds=20.0):
         deadline = time.monotonic() + seconds
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.02)

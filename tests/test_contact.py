@@ -80,16 +80,19 @@ def test_a_line_that_is_not_what_was_expected_is_said_at_once(expect, reply, wor
 
 def test_the_last_words_of_a_server_that_dies_stand_in_one_printable_line():
     text = (
-        "import os, socket, sys, threading, time\n"
+        "import os, socket, sys, threading\n"
+        "def serve(peer):\n"
+        "    if peer.recv(1):\n"  # a client asks: the window has begun
+        "        print('out of \\x1b[31mheap', flush=True)\n"
+        "        os._exit(3)\n"
         "s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
-        "threading.Timer(0.4, lambda: (print('out of \\x1b[31mheap', flush=True), os._exit(3))).start()\n"
-        "while True: s.accept()\n"
+        "while True: threading.Thread(target=serve, args=s.accept()[:1], daemon=True).start()\n"
     )
     scenario = Scenario.of(
         "stock", "command", options={"command": f"{PYTHON} {shlex.quote(text)} {{port}}", "target": HERE}
     )
     with pytest.raises(MeasureError, match="status 3 while it was measured: out of ") as caught:
-        measuring.measure_once(scenario, window=5.0, warmup=0.1)
+        measuring.measure_once(scenario, window=1.0, warmup=0.1)
     assert str(caught.value).isprintable()
 
 

@@ -108,12 +108,16 @@ def costs_of(scenario: Scenario) -> Costs:
 
 
 def modelled() -> list[Scenario]:
-    """Each server and load with every word of their knobs, as far as there is a model."""
+    """Each server and load, and every word of the knobs of each, as far as there is a model."""
     found = []
     for server, load in itertools.product(knobs.variants("server"), knobs.variants("load")):
         for service in ("prime", "stock"):
-            declared = knobs.of_parts(service, server, load).values()
-            words = [{k.name: word} for k in declared if k.type == "choice" for word in k.allowed.split("|")]
+            declared = knobs.of_parts(service, server, load)
+            plain = (
+                knobs.of_parts("prime", server, "closed") if (service, load) != ("prime", "closed") else {}
+            )
+            chosen = [k for k in declared.values() if k.type == "choice" and k.name not in plain]
+            words = [{k.name: word} for k in chosen for word in k.allowed.split("|")]
             for options in ({}, {"workers": 3}, {"clients": 9, "think": 0.01}, *words):
                 try:
                     scenario = Scenario.of(service, server, load, options=options)

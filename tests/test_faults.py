@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,13 +144,22 @@ def freeze(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGCONT)
 
 
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Cell]:
+    """Each faulty server measured once, three at a time, as most of them wait; what is missing here, or was spoilt by the
+    others, is measured again by itself."""
+    faulty = [fault for fault in TABLE if fault.around is nothing and (fault.broken or fault.found)]
+    with ThreadPoolExecutor(3) as side_by_side:
+        found = {fault.name: side_by_side.submit(measure, fault) for fault in faulty}
+    return {name: one.result() for name, one in found.items() if one.exception() is None}
+
+
 @pytest.mark.parametrize("fault", TABLE, ids=lambda fault: fault.name.replace(" ", "-"))
-def test_a_fault_is_caught_by_its_own_marks(fault):
-    trials.patiently(lambda: check(fault))
+def test_a_fault_is_caught_by_its_own_marks(fault, measured):
+    trials.patiently(lambda: check(fault, measured.pop(fault.name, None) or measure(fault)))
 
 
-def check(fault: Fault) -> None:
-    cell = measure(fault)
+def check(fault: Fault, cell: Cell) -> None:
     given = {mark.check for mark in cell.broken}
     found = {finding.name for finding in cell.findings}
     print(f"{fault.name}: broken {sorted(given)}, findings {sorted(found)}")
@@ -162,11 +172,15 @@ def check(fault: Fault) -> None:
 
 def test_a_standstill_is_in_the_open_loads_p99():
     fault = next(fault for fault in TABLE if fault.freeze and fault.load == "open")
-    measured = measure(fault).measured
-    # Of all arrivals two fifths waited for up to the whole of it: the slowest hundredth nearly so.
-    assert measured.p99 > 0.8 * fault.freeze
-    # From its own sending on no more requests wait than there are connections, a small part of those that came.
-    assert measured.service_time["p90"] < 0.2 * fault.freeze < measured.p90
+
+    def attempt() -> None:
+        found = measure(fault).measured
+        # Of all arrivals two fifths waited for up to the whole of it: the slowest hundredth nearly so.
+        assert found.p99 > 0.8 * fault.freeze
+        # From its own sending on no more requests wait than there are connections, a small part of those that came.
+        assert found.service_time["p90"] < 0.2 * fault.freeze < found.p90
+
+    trials.patiently(attempt)
 
 
 def test_every_mark_of_the_table_is_a_mark():

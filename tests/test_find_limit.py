@@ -339,25 +339,24 @@ def stores(folder):
 
 
 def check_five_clients(path):
-    """Two workers that sleep 10 ms for each request: n clients wait n / 2 × 10 ms, so that 5 of them keep 27 ms."""
-    options = (("demand", "0.01"), ("demand_kind", "sleep"), ("workers", "2"))
-    found = find(
-        path,
-        Criterion("mean", 0.0275),
-        server="queues",
-        options=options,
-        window=0.2,
-        high=8,
-    )
+    """Two workers that sleep 20 ms for each request: n clients wait n / 2 × 20 ms, so that 5 of them keep 55 ms."""
+    options = (("demand", "0.02"), ("demand_kind", "sleep"), ("workers", "2"))
+    how = {"server": "queues", "options": options, "window": 0.25, "warmup": 0.1}
+    found = found_unless_spoiled(path, Criterion("mean", 0.055), low=4, high=8, **how)
     assert found["limit"]["low"] in (4, 5) and found["limit"]["high"] in (5, 6)
 
 
 def check_rate(path):
     """One worker that sleeps 5 ms serves under 200 requests a second; well below that it answers in 5 ms and waiting."""
     options = (("demand", "0.005"), ("demand_kind", "sleep"), ("workers", "1"))
-    how = {"server": "queues", "options": options, "window": 0.4, "load": "open"}
-    try:
-        found = find(path, Criterion("mean", 0.03), low=80, high=300, **how)
-    except HarnessError as error:  # others on the machine spoiled the lowest rate
-        raise AssertionError(error) from error
+    how = {"server": "queues", "options": options, "window": 0.3, "load": "open"}
+    found = found_unless_spoiled(path, Criterion("mean", 0.03), low=80, high=280, **how)
     assert found["variable"] == "arrival_rate" and 80 <= found["limit"]["low"] < found["limit"]["high"]
+
+
+def found_unless_spoiled(path, criterion, **how):
+    """What is found, unless others on the machine spoil the lowest value, which does not count as an answer."""
+    try:
+        return find(path, criterion, **how)
+    except HarnessError as error:
+        raise AssertionError(error) from error

@@ -148,7 +148,7 @@ FAULTS = {
 def test_each_fault_is_counted_as_what_it_is(fault):
     behave, kind = FAULTS[fault]
     with Scripted(behave) as server:
-        raw = load_on(server.port, clients=3, requests=4, timeout=0.1).run()
+        raw = load_on(server.port, clients=3, requests=4, timeout=0.1 if kind == "timeout" else 5).run()
     found = {name: count for name, count in raw["errors"].items() if count}
     # A wrong reply leaves the connection usable, all else ends the client.
     assert found == {kind: 12 if kind == "wrong" else 3}

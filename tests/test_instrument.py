@@ -31,7 +31,7 @@ def test_the_theory_knows_its_own_limits():
 
 @pytest.mark.parametrize(
     ("workers", "clients", "think"),
-    [(1, 3, 0.012), (2, 6, 0.010), (4, 10, 0.012)],
+    [(1, 3, 0.012), pytest.param(2, 6, 0.010, marks=pytest.mark.long), (4, 10, 0.012)],
     ids=["1of3", "2of6", "4of10"],
 )
 def test_sleeping_workers_are_a_repairmen_queue(workers, clients, think):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from calibrated import TRUE, Machine
+from sizes import sized
 
 from harness.calibrating import joint, ladder
 from harness.calibrating.joint import MOST_CONDITION, Equation, Fit, Singular, fit
@@ -23,27 +24,29 @@ def test_known_costs_are_recovered_exactly_without_noise() -> None:
     assert found.quality["rows"] == len(found.rows)
 
 
+@sized("trials", 30, 100)
 @pytest.mark.parametrize("analogy", [1.0, 2.5])
-def test_intervals_hold_known_costs_as_often_as_they_say(analogy: float) -> None:
-    trials, held, near = 100, 0, []
+def test_intervals_hold_known_costs_as_often_as_they_say(analogy: float, trials: int) -> None:
+    held, near = 0, []
     for seed in range(trials):
         found = Machine(seed, noise=0.01, equation=0.03, method=0.05, analogy=analogy).fit()
         held += sum(found.table[name].low <= value <= found.table[name].high for name, value in TRUE.items())
         near += [abs(found.table[name].value / value - 1) for name, value in TRUE.items()]
-    # 95 % of 2000, of which the twenty of one trial are correlated
+    # 95 % of twenty in each trial, which are correlated
     assert 0.93 <= held / (trials * len(TRUE)) <= 0.97
     assert np.median(near) < 0.05
 
 
-def test_one_pass_in_five_that_is_slower_bends_no_cost() -> None:
+@sized("trials", 12, 40)
+def test_one_pass_in_five_that_is_slower_bends_no_cost(trials: int) -> None:
     held, biased = 0, []
-    for seed in range(40):
+    for seed in range(trials):
         machine = Machine(seed, noise=0.02, equation=0.03, method=0.05)
         passes = [slower(equation, machine) for equation in ladder.equations(machine.climb(20))]
         table = fit([*machine.probes(20), *passes]).table
         held += sum(table[name].low <= value <= table[name].high for name, value in TRUE.items())
         biased.append(table["load.event"].value / TRUE["load.event"] - 1)
-    assert held / (40 * len(TRUE)) >= 0.93
+    assert held / (trials * len(TRUE)) >= 0.93
     assert abs(np.mean(biased)) < 0.03
 
 

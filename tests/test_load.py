@@ -62,8 +62,8 @@ def test_think_times_have_their_mean(dist):
     with Server("synthetic", "select") as running:
         raw = run(running.port, warmup=0.1, window=1.0, clients=50, think=0.01, think_dist=dist)
     cycles = trials.answered(raw)
-    # Four standard errors of the mean of so many exponential times.
-    tolerance = 0.02 if dist == "constant" else 4 / math.sqrt(cycles)
+    # Four standard errors of the mean of so many exponential times; and each client may think on either edge of the window.
+    tolerance = (0 if dist == "constant" else 4 / math.sqrt(cycles)) + 50 / cycles
     assert raw["think"] / cycles == pytest.approx(0.01e9, rel=tolerance)
 
 
@@ -150,9 +150,12 @@ def memory():
 
 
 def test_generator_time_is_little_when_there_is_time():
-    with Server("synthetic", "select") as running:
-        raw = run(running.port, warmup=0.1, window=0.5, clients=5, think=0.02)
-    assert raw["generator"] < 0.2 * raw["think"]
+    def attempt():
+        with Server("synthetic", "select") as running:
+            raw = run(running.port, warmup=0.1, window=0.5, clients=5, think=0.02)
+        assert raw["generator"] < 0.2 * raw["think"]
+
+    trials.patiently(attempt)
 
 
 @given(DURATIONS)
@@ -210,7 +213,7 @@ FAULTS = {
 def test_each_fault_is_counted_as_what_it_is(fault):
     behave, kind = FAULTS[fault]
     with Scripted(behave) as server:
-        raw = run(server.port, clients=3, timeout=0.1, window=0.4, think=0.001)
+        raw = run(server.port, clients=3, timeout=0.1 if kind == "timeout" else 5, window=0.4, think=0.001)
     found = collections.Counter(raw["errors"]) + collections.Counter(raw["errors_outside"])
     assert set(found) == ({kind} if kind else set()), found
     if kind == "wrong":

@@ -36,7 +36,7 @@ def test_predictions_that_take_too_long_are_given_up():
     begun = time.monotonic()
     answers = list(predicting.predict_all(scenarios, costs, budget=0.0))
     assert len(answers) == 3 and all("not finished within" in refusal for _, _, refusal in answers)
-    assert time.monotonic() - begun < 5 and _children() == []
+    assert time.monotonic() - begun < 15 and _children() == []
 
 
 def test_workers_die_with_a_killed_parent(tmp_path):
@@ -55,7 +55,7 @@ def test_workers_die_with_a_killed_parent(tmp_path):
     finally:
         parent.kill()
         parent.communicate()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while _running(worker) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _running(worker)

@@ -21,7 +21,7 @@ from pyx.probing import EXECUTABLE, ProbeError, launch
 
 ROOT = Path(__file__).parents[1]
 CSRC = ROOT / "pyx" / "csrc"
-PATIENCE = 2.0  # s in which every failure must have ended
+PATIENCE = 10.0  # s in which every failure must have ended
 
 
 @pytest.fixture(scope="session")
@@ -187,10 +187,10 @@ def few_descriptors() -> Iterator[None]:
 def test_as_many_pairs_as_there_can_be(faulty: Path, kind: str, fault: str) -> None:
     """More than two thousand descriptors; or hundreds of ends that take turns on one CPU."""
     found = launch(
-        "faulty", {"variant": fault}, kind=kind, pairs=512, iterations=20, capacity=8, executable=faulty
+        "faulty", {"variant": fault}, kind=kind, pairs=512, iterations=5, capacity=8, executable=faulty
     )
     workers = [end for end in found["ends"] if end["end"] == 0]
-    assert len(workers) == 512 and all(end["measured"] == 20 for end in workers)
+    assert len(workers) == 512 and all(end["measured"] == 5 for end in workers)
     assert len({end["pair"] for end in found["ends"]}) == 512
 
 

@@ -236,10 +236,10 @@ def group_of(leader: int) -> list[int]:
 
 
 def wait_until(ready: Any) -> Any:
-    """What `ready` gives as soon as it gives something; fails after two seconds."""
-    until = time.monotonic() + 2
+    """What `ready` gives as soon as it gives something; fails after twenty seconds."""
+    until = time.monotonic() + 20
     while not (found := ready()):
-        assert time.monotonic() < until, "waited for two seconds"
+        assert time.monotonic() < until, "waited for twenty seconds"
         time.sleep(0.005)
     return found
 

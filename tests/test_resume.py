@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from sizes import sized
 from sweeps import Sweep
 
 from harness.plan import CELL
@@ -23,11 +24,12 @@ def sweep(tmp_path):
     made.clean_up()
 
 
-def test_ten_kills_lose_nothing_and_repeat_nothing(sweep):
+@sized("times", 4, 10)
+def test_kills_lose_nothing_and_repeat_nothing(sweep, times):
     timing = random.Random(20)
     definition = ["--values", "1,2,4,8", "--reps", "9", "--time", "0.05"]
     kept, kills = {}, 0
-    while kills < 10:
+    while kills < times:
         process = sweep.start(*definition, *(["--resume"] if kills else []))
         sweep.await_rows(len(kept), process)
         time.sleep(timing.uniform(0, 0.15))
@@ -51,7 +53,7 @@ def test_ten_kills_lose_nothing_and_repeat_nothing(sweep):
     assert set(final) == {
         (v.kind, v.scenario.key, block) for block in range(blocks) for v in plan.visits(block)
     }
-    assert found["sweep"]["complete"] and found["sweep"]["sessions"] == 11
+    assert found["sweep"]["complete"] and found["sweep"]["sessions"] == times + 1
     stored = {(key, block): row for (kind, key, block), row in final.items() if kind == CELL}
     shown = {(c["key"], r["block"]): (r["id"], r["started"]) for c in found["cells"] for r in c["replicates"]}
     assert shown == stored and len(shown) == 4 * blocks
@@ -62,7 +64,7 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(sweep):
     process = sweep.start("--values", "1,2", "--reps", "50", "--time", "0.05")
     sweep.await_rows(1, process)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and output == ""
     assert f"--resume --out {sweep.path}" in errors.splitlines()[-1] and "Traceback" not in errors
     sweep.await_no_processes()
@@ -74,7 +76,7 @@ def test_two_sweeps_into_one_store_are_refused(sweep):
     sweep.await_rows(0, process)
     before = sweep.rows()
     second = sweep.start("--resume")
-    output, errors = second.communicate(timeout=20)
+    output, errors = second.communicate(timeout=60)
     assert second.returncode == 2 and output == ""
     assert errors == f"error: {sweep.path}: another sweep writes to it; wait for it, or give another --out\n"
     sweep.await_rows(len(before), process)  # the first goes on
@@ -89,12 +91,12 @@ def test_a_server_that_dies_is_said_and_the_rest_is_measured(sweep):
         time.sleep(0.005)
     time.sleep(0.15)
     os.kill(servers[0], signal.SIGKILL)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1 and "select" in lines[0] and "9" in lines[0] and "Traceback" not in errors
     assert len(sweep.rows()) == 4 and "store: " in output
     again = sweep.start("--resume")
-    assert again.communicate(timeout=30) and again.returncode == 0
+    assert again.communicate(timeout=60) and again.returncode == 0
     assert len(sweep.rows()) == 5
     sweep.await_no_processes()

@@ -213,12 +213,12 @@ def test_samples_are_taken_at_both_ends_and_in_between(run):
     rows = sampled(pid, 0.05, 0.6)
     times = [row["time"] for row in rows]
     assert start <= times[0] and times[-1] <= time.monotonic_ns()
-    assert 5 <= len(rows) <= 15 and all(a < b for a, b in itertools.pairwise(times))
+    assert 3 <= len(rows) <= 15 and all(a < b for a, b in itertools.pairwise(times))
     assert all(value >= 0 for row in (rows[0], rows[-1]) for value in row.values())
 
 
 def test_what_ended_in_the_middle_keeps_its_samples(run):
-    process = run("print('ready', flush=True); import time; time.sleep(0.2)")
+    process = run("print('ready', flush=True); import time; time.sleep(0.5)")
     sampler = Sampler(process.pid, 0.02)
     sampler.start()
     process.wait()

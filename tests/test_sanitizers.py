@@ -222,8 +222,21 @@ def test_a_probe_whose_end_is_killed(built, logs):
     quiet(logs)
 
 
+@pytest.fixture(scope="session")
+def linked(tmp_path_factory):
+    """Links programs of tests/native over the sanitized core, each once."""
+    known = {}
+
+    def once(built, name, *flags):
+        key = built.sanitizer, name, flags
+        if key not in known:
+            known[key] = link(built, name, tmp_path_factory.mktemp(name), *flags)
+        return known[key]
+
+    return once
+
+
 def link(built, name, folder, *flags):
-    """A program of tests/native over the sanitized core."""
     program = folder / name
     source = ROOT / "tests" / "native" / f"{name}.c"
     words = [
@@ -255,20 +268,20 @@ def run_program(words):
     return ended.stdout
 
 
-def test_services_answer_their_own_clients(built, logs, tmp_path):
-    output = run_program([link(built, "service_loop", tmp_path), "rounds=20"])
+def test_services_answer_their_own_clients(built, logs, linked):
+    output = run_program([linked(built, "service_loop"), "rounds=20"])
     assert int(output.split()[0]) > 1000
     quiet(logs)
 
 
-def test_a_process_tree_is_sampled_while_it_changes(built, logs, tmp_path):
-    output = run_program([link(built, "sampler_churn", tmp_path)])
+def test_a_process_tree_is_sampled_while_it_changes(built, logs, linked):
+    output = run_program([linked(built, "sampler_churn")])
     assert int(output.split()[0]) >= 100
     quiet(logs)
 
 
-def test_loads_account_for_all_their_time(built, logs, tmp_path):
-    output = run_program([link(built, "load_loop", tmp_path), 150])
+def test_loads_account_for_all_their_time(built, logs, linked):
+    output = run_program([linked(built, "load_loop"), 150])
     assert int(output.split()[0]) > 1000
     quiet(logs)
 
@@ -285,29 +298,29 @@ ALLOCATING = ("malloc", "calloc", "realloc", "aligned_alloc")
 
 @pytest.mark.parametrize(("service", "server", "load", "options"), SIMULATED)
 def test_simulations_run_side_by_side_and_survive_every_failed_allocation(
-    built, logs, tmp_path, service, server, load, options
+    built, logs, linked, tmp_path, service, server, load, options
 ):
     model = tmp_path / "model"
     model.write_bytes(sim_image.of_scenario(service, server, load, options))
     wraps = "-Wl," + ",".join(f"--wrap={name}" for name in ALLOCATING)
-    output = run_program([link(built, "sim_runs", tmp_path, wraps), model, 2000, 3])
+    output = run_program([linked(built, "sim_runs", wraps), model, 2000, 3])
     failed, replies = map(int, output.split())
     assert failed > 20 and replies == 6000
     quiet(logs)
 
 
 @pytest.mark.parametrize("program", ["service_replies", "service_clients", "protocol_clients"])
-def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
+def test_both_sides_of_services_byte_for_byte(builds, logs, linked, tmp_path, program):
     folder = tmp_path / "tables"
     folder.mkdir()
-    output = run_program([link(builds["address"], program, tmp_path), folder])
+    output = run_program([linked(builds["address"], program), folder])
     assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 50
     quiet(logs)
 
 
-@pytest.mark.parametrize("rounds", [5_000, pytest.param(50_000, marks=pytest.mark.long)])
-def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tmp_path, rounds):
-    output = run_program([link(builds["address"], "wire_fuzz", tmp_path), rounds])
+@pytest.mark.parametrize("rounds", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
+def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, linked, rounds):
+    output = run_program([linked(builds["address"], "wire_fuzz"), rounds])
     assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 5 * rounds
     quiet(logs)
 
@@ -338,6 +351,6 @@ def test_ten_million_tasks(built, logs, wait, accept):
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_services_answer_their_own_clients_for_long(built, logs, tmp_path):
-    run_program([link(built, "service_loop", tmp_path), "rounds=2000"])
+def test_services_answer_their_own_clients_for_long(built, logs, linked):
+    run_program([linked(built, "service_loop"), "rounds=2000"])
     quiet(logs)

@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from sizes import sized
 
 from harness.scoring import coverage, document, goals, judging, reasons
 from harness.scoring.judging import BETWEEN, SATURATED, THINKING, Judged
@@ -49,9 +50,10 @@ def test_a_prediction_that_does_not_say_how_sure_it_is_covers_nothing(wrong):
     assert coverage.standard_score(105, wrong) == math.inf
 
 
+@sized("count", 1000, 4000)
 @pytest.mark.parametrize("scatter", [0.02, 0.3])
-def test_intervals_of_log_normal_predictions_cover_as_often_as_they_say(scatter):
-    chance, count, power = random.Random(4), 4000, 1.959964 * scatter
+def test_intervals_of_log_normal_predictions_cover_as_often_as_they_say(scatter, count):
+    chance, power = random.Random(4), 1.959964 * scatter
     predicted = metrics(100, low=100 * math.exp(-power), high=100 * math.exp(power))
     kept = [judged(predicted, 100 * chance.lognormvariate(0, scatter)) for _ in range(count)]
     found = document.summary(kept)["coverage"]

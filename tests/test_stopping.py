@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sizes import sized
 
 from harness.deciding import stopping
 from harness.deciding.stopping import BLOCKS, BUDGET, INTERVAL, Evidence
@@ -77,7 +78,7 @@ def test_it_says_why(evidence, budget, says):
     assert says in stopping.text(decide(evidence, budget=budget).to_json(), 0.05)
 
 
-def coverage(cv, cells=1, shared=0.0, budget=1e9, sweeps=2000, level=None, tails=None):
+def coverage(sweeps, cv, cells=1, shared=0.0, budget=1e9, level=None, tails=None):
     """Share of intervals that hold the true mean when the rule has stopped; all sweeps have the same scatter."""
     generator = np.random.default_rng(round(1e4 * cv) + cells + round(100 * shared))
     own, common = (math.sqrt(math.log1p(x**2)) for x in (cv, shared))
@@ -104,24 +105,35 @@ def coverage(cv, cells=1, shared=0.0, budget=1e9, sweeps=2000, level=None, tails
     return held / (sweeps * cells), found.coverage
 
 
+SIZES = 600, 2000  # sweeps
+
+
+def fair(share, sweeps):
+    """Whether intervals of 95 % hold the truth so often, by two standard errors."""
+    return share >= 0.95 - 2.1 * math.sqrt(0.95 * 0.05 / sweeps)
+
+
+@sized("sweeps", *SIZES)
 @pytest.mark.parametrize("cv", [0.01, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2])
-def test_intervals_of_one_cell_hold_the_truth_with_the_rule_in_force(cv):
+def test_intervals_of_one_cell_hold_the_truth_with_the_rule_in_force(cv, sweeps):
     for budget in (None, 1e9):
-        found, promised = coverage(cv, budget=budget)
-        assert found >= 0.94
-        assert found >= promised - 2.6 * math.sqrt(promised * (1 - promised) / 2000)
+        found, promised = coverage(sweeps, cv, budget=budget)
+        assert fair(found, sweeps)
+        assert found >= promised - 2.6 * math.sqrt(promised * (1 - promised) / sweeps)
 
 
+@sized("sweeps", *SIZES)
 @pytest.mark.parametrize(("cv", "shared"), [(0.05, 0.0), (0.1, 0.0), (0.05, 0.07), (0.02, 0.15)])
-def test_intervals_of_several_cells_hold_the_truth_with_the_rule_in_force(cv, shared):
+def test_intervals_of_several_cells_hold_the_truth_with_the_rule_in_force(cv, shared, sweeps):
     for budget in (None, 1e9):
-        assert coverage(cv, cells=4, shared=shared, budget=budget)[0] >= 0.94
+        assert fair(coverage(sweeps, cv, cells=4, shared=shared, budget=budget)[0], sweeps)
 
 
+@sized("sweeps", *SIZES)
 @pytest.mark.parametrize("budget", [None, 1e9])
-def test_heavier_tails_are_covered_too(budget):
-    assert coverage(0.09, budget=budget, tails=3)[0] >= 0.94
+def test_heavier_tails_are_covered_too(budget, sweeps):
+    assert fair(coverage(sweeps, 0.09, budget=budget, tails=3)[0], sweeps)
 
 
 def test_plain_intervals_would_hold_it_less_often():
-    assert coverage(0.09, level=0.95)[0] < 0.935
+    assert coverage(2000, 0.09, level=0.95)[0] < 0.935

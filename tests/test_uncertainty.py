@@ -7,6 +7,7 @@ import known_costs
 import numpy as np
 import pytest
 from known_costs import CORRELATION, FITTED
+from sizes import sized
 
 from models import replicating, uncertainty
 from models.costs import Cost, Costs, Covariance, Demand
@@ -107,7 +108,7 @@ def test_what_is_learnt_is_the_scatter_beyond_the_noise():
     assert uncertainty.discrepancy_of(Costs(2, {})) == 0
 
 
-def covered(spread, noise, discrepancy=0.0, precision=1.0, level=0.95, predictions=1200):
+def covered(spread, noise, discrepancy=0.0, precision=1.0, level=0.95, *, predictions):
     """Share of intervals that hold a truth drawn as the costs are, with the stopping rule in force."""
     random = np.random.default_rng(round(1e4 * spread) + round(1e3 * noise) + round(1e2 * precision))
     held = 0
@@ -127,6 +128,12 @@ def covered(spread, noise, discrepancy=0.0, precision=1.0, level=0.95, predictio
     return held / predictions
 
 
+def errors(share, trials, count=2.0):
+    """So many standard errors of a share that was found by so many trials."""
+    return count * math.sqrt(share * (1 - share) / trials)
+
+
+@sized("predictions", 300, 1200)
 @pytest.mark.parametrize(
     ("spread", "noise", "discrepancy", "precision"),
     [
@@ -137,9 +144,9 @@ def covered(spread, noise, discrepancy=0.0, precision=1.0, level=0.95, predictio
         (0.2, 0.03, 0.0, 0.05),
     ],
 )
-def test_intervals_of_predictions_hold_the_truth(spread, noise, discrepancy, precision):
-    found = covered(spread, noise, discrepancy, precision)
-    assert 0.93 - 0.0145 <= found <= 0.97 + 0.01  # two standard errors of 1200 predictions
+def test_intervals_of_predictions_hold_the_truth(spread, noise, discrepancy, precision, predictions):
+    found = covered(spread, noise, discrepancy, precision, predictions=predictions)
+    assert 0.93 - errors(0.93, predictions) <= found <= 0.97 + errors(0.93, predictions)
 
 
 LOTTERIES = {
@@ -149,18 +156,20 @@ LOTTERIES = {
 }
 
 
+@sized("predictions", 200, 800)
 @pytest.mark.parametrize("replicates", [2, 5])
 @pytest.mark.parametrize("lottery", LOTTERIES)
-def test_intervals_hold_the_mean_of_measured_runs(lottery, replicates):
-    random, held, predictions = np.random.default_rng(replicates), 0, 800
+def test_intervals_hold_the_mean_of_measured_runs(lottery, replicates, predictions):
+    random, held = np.random.default_rng(replicates), 0
     for _ in range(predictions):
         machines = np.exp(0.05 * random.standard_normal((21, 1)))
         runs = machines[1:] * LOTTERIES[lottery](random, (20, 2))
         estimate = uncertainty.combine(runs, first=20, replicates=replicates).estimate
         measured = float((machines[0] * LOTTERIES[lottery](random, replicates)).mean())
         held += estimate.low <= measured <= estimate.high
-    # two standard errors below; the mean of few values of two lies where it can, not where it should
-    assert 0.93 - 0.018 <= held / predictions <= (0.99 if lottery == "two" else 0.98)
+    # The mean of few values of two lies where it can, not where it should.
+    most = 0.98 if lottery == "two" else 0.97
+    assert 0.93 - errors(0.93, predictions) <= held / predictions <= most + errors(0.93, predictions)
 
 
 def test_draws_in_two_regimes_have_an_interval_that_holds_both_and_no_more():
@@ -172,9 +181,11 @@ def test_draws_in_two_regimes_have_an_interval_that_holds_both_and_no_more():
     assert spread.to_json()["regimes"][0]["share"] == 0.25
 
 
-def test_other_levels_hold_as_well():
-    assert covered(0.05, 0.01, level=0.5) == pytest.approx(0.5, abs=0.045)
-    assert covered(0.05, 0.01, level=0.8) == pytest.approx(0.8, abs=0.035)
+@sized("predictions", 300, 1200)
+@pytest.mark.parametrize("level", [0.5, 0.8])
+def test_other_levels_hold_as_well(level, predictions):
+    found = covered(0.05, 0.01, level=level, predictions=predictions)
+    assert found == pytest.approx(level, abs=errors(level, predictions, 3.1))
 
 
 def test_an_interval_is_made_of_parts_that_are_kept_apart():
@@ -224,7 +235,7 @@ def waits(load, customers, random):
     return float((wait + serve).mean())
 
 
-def coverage(draw, truth, precision, most=200, trials=600):
+def coverage(draw, truth, precision, most, trials):
     held = 0
     for _ in range(trials):
         found = replicating.replicate((draw() for _ in count()), precision, most=most)
@@ -232,15 +243,16 @@ def coverage(draw, truth, precision, most=200, trials=600):
     return held / trials
 
 
+@sized("trials", 500, 2000)
 @pytest.mark.parametrize("scatter", [0.01, 0.05, 0.1, 0.2])
 @pytest.mark.parametrize(("precision", "most"), [(0.01, 200), (0.05, 200), (0.02, 20)])
-def test_the_mean_is_held_with_the_rule_in_force(scatter, precision, most):
+def test_the_mean_is_held_with_the_rule_in_force(scatter, precision, most, trials):
     random = np.random.default_rng(round(1e3 * scatter) + most)
     sigma = math.sqrt(math.log1p(scatter**2))
     found = coverage(
-        lambda: math.exp(sigma * random.standard_normal() - sigma**2 / 2), 1.0, precision, most, 2000
+        lambda: math.exp(sigma * random.standard_normal() - sigma**2 / 2), 1.0, precision, most, trials
     )
-    assert 0.93 - 0.011 <= found <= 0.97 + 0.011
+    assert 0.93 - errors(0.93, trials) <= found <= 0.97 + errors(0.93, trials)
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8])

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup build sweep test long benchmark peers lint lock clean
+.PHONY: setup build sweep test long benchmark fuzz peers lint lock clean
 
 setup: build
 
@@ -36,10 +36,15 @@ long: setup
 benchmark: setup
 	$(BIN)/python -m pytest --benchmark
 
+# Every parser under libFuzzer, each for so many seconds: coverage over time; corpora and what breaks in build/fuzz.
+SECONDS ?= 900
+fuzz: setup
+	PYTHONPATH=. $(BIN)/python tests/fuzzing.py $(SECONDS) $(ONLY)
+
 # Servers and load tools that some tests and benchmarks use when they are there; needs Debian and root.
 peers:
 	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light redis-server wrk apache2-utils curl linux-perf rt-tests
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light redis-server wrk apache2-utils curl linux-perf rt-tests nghttp2-client python3-locust clang
 
 lint: setup
 	$(BIN)/python -m ruff check --fix .

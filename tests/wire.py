@@ -104,6 +104,49 @@ UNFINISHED = {
 }
 
 
+_GET = b"GET / HTTP/1.1\r\nHost: here\r\n"
+
+# Requests that break the rules, each with how its reply begins; empty: the connection ends without one.
+REFUSED = {
+    "stock": [
+        ("error: ", b"buy 3\n"),
+        ("error: ", b"sell 3 -1\n"),
+        ("error: ", b"buy 3 9223372036854775808\n"),
+        ("error: ", b"show me\n"),
+        ("error: ", b"buy " + b"9" * 300 + b" 1\n"),
+    ],
+    "prime": [("", b"\0\0\0\0"), ("", b"\0\x0f\x42\x41")],
+    "synthetic": [("error: ", b"play\n"), ("", b"w" * 70)],
+    "echo": [("error: ", b"e" * 65537 + b"\n")],
+    "http": [
+        ("HTTP/1.1 400 Bad Request", b"GET /\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", b"get / HTTP/1.1\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", b"GET  HTTP/1.1\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", b"GET /a b HTTP/1.1\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", b"GET /\x00 HTTP/1.1\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", b"GET / HTTP/1.1\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", _GET + b"Host: there\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", _GET + b"no colon\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", _GET + b" folded: x\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", _GET + b"Content-Length: -1\r\n\r\n"),
+        ("HTTP/1.1 400 Bad Request", _GET + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+        ("HTTP/1.1 413 Content Too Large", _GET + b"Content-Length: 1048577\r\n\r\n"),
+        ("HTTP/1.1 431 Request Header Fields Too Large", _GET + b"X: " + b"x" * 20000 + b"\r\n\r\n"),
+        ("HTTP/1.1 431 Request Header Fields Too Large", _GET + b"X: y\r\n" * 5000 + b"\r\n"),
+        (
+            "HTTP/1.1 431 Request Header Fields Too Large",
+            b"GET /" + b"x" * 300_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 431 Request Header Fields Too Large",
+            _GET + b"X: " + b"x" * (16384 - len(_GET) - 6) + b"\r\n\r\n",
+        ),
+        ("HTTP/1.1 501 Not Implemented", _GET + b"Transfer-Encoding: chunked\r\n\r\n"),
+        ("HTTP/1.1 505 HTTP Version Not Supported", b"GET / HTTP/2.0\r\n\r\n"),
+    ],
+}
+
+
 def connect(port: int) -> socket.socket:
     peer = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

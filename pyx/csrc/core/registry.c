@@ -4,9 +4,12 @@
 
 #include <string.h>
 
+/* Weak: a program that links no variant of a kind finds none of it. */
+#define HIDDEN_OR_NONE __attribute__((weak, visibility("hidden")))
+
 #define REGISTRY(kind)                                                                                       \
-    extern const struct kind##_ops *const __start_kneepoint_##kind[] __attribute__((visibility("hidden")));  \
-    extern const struct kind##_ops *const __stop_kneepoint_##kind[] __attribute__((visibility("hidden")));   \
+    extern const struct kind##_ops *const __start_kneepoint_##kind[] HIDDEN_OR_NONE;                         \
+    extern const struct kind##_ops *const __stop_kneepoint_##kind[] HIDDEN_OR_NONE;                          \
                                                                                                              \
     const struct kind##_ops *registry_##kind##_at(size_t i) {                                                \
         size_t count = (size_t)(__stop_kneepoint_##kind - __start_kneepoint_##kind);                         \

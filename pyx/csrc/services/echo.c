@@ -111,7 +111,7 @@ static int reply(void *service, void *memory, struct buffer *out) {
     int rc = buffer_put(out, session->date, strlen(session->date));
     if (!rc)
         rc = buffer_put(out, ECHO_BEFORE, strlen(ECHO_BEFORE));
-    if (!rc)
+    if (!rc && length)
         rc = buffer_put(out, buffer_data(&session->text), length);
     if (!rc)
         rc = buffer_put(out, session->tail, tail);

@@ -99,8 +99,10 @@ int echo_client_answer(void *memory, void *session_memory, const char *in, size_
     const struct echo_client_session *session = session_memory;
     const char *end = memchr(in, '\n', length);
     *used = 0;
+    if ((end ? (size_t)(end - in) : length) > LINE_LIMIT)
+        return -EPROTO;
     if (!end)
-        return length > LINE_LIMIT ? -EPROTO : 0;
+        return 0;
     *used = (size_t)(end - in) + 1;
     return session->said || is_right(memory, session, in, (size_t)(end - in)) ? 1 : -EBADMSG;
 }

@@ -58,8 +58,9 @@ static int read_escape(const char **at) {
     return high * 16 + low;
 }
 
-/* Appends a text with its escapes read; -EINVAL when one of them is none. */
+/* Appends a text with its escapes read, all or nothing; -EINVAL when one of them is none. */
 static int read_text(const char *at, struct buffer *out) {
+    size_t before = buffer_length(out);
     int rc = 0;
     while (!rc && *at) {
         int byte = (unsigned char)*at++;
@@ -68,6 +69,8 @@ static int read_text(const char *at, struct buffer *out) {
         char written = (char)byte;
         rc = byte < 0 ? byte : buffer_put(out, &written, 1);
     }
+    if (rc)
+        out->end = out->start + before;
     return rc;
 }
 
@@ -144,9 +147,11 @@ static int answer(void *memory, void *session_memory, const char *in, size_t len
     *used = 0;
     while (*used < length) {
         const char *line = in + *used, *end = memchr(line, '\n', length - *used);
+        size_t whole = end ? (size_t)(end - line) : length - *used;
+        if (whole > LINE_LIMIT)
+            return -EPROTO;
         if (!end)
-            return length - *used > LINE_LIMIT ? -EPROTO : 0;
-        size_t whole = (size_t)(end - line);
+            return 0;
         if (!session->lines && expected)
             session->wrong = whole < expected || memcmp(line, buffer_data(&client->expect), expected) != 0;
         *used += whole + 1;

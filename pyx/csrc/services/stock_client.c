@@ -252,8 +252,10 @@ int stock_client_answer(void *memory, void *session_memory, const char *in, size
     }
     while (*used < length) {
         const char *line = in + *used, *end = memchr(line, '\n', length - *used);
+        if ((end ? (size_t)(end - line) : length - *used) > LINE_LIMIT)
+            return -EPROTO;
         if (!end)
-            return length - *used > LINE_LIMIT ? -EPROTO : 0;
+            return 0;
         *used += (size_t)(end - line) + 1;
         if (take_line(client, session, line, (size_t)(end - line)))
             return session->wrong ? -EBADMSG : 1;

@@ -18,6 +18,8 @@ static const struct knob knobs[] = {
     {0},
 };
 
+enum { LINE_LIMIT = 64 };
+
 static const char *const operations[] = {"work", NULL};
 
 struct synthetic {
@@ -62,8 +64,10 @@ static int parse(void *service, void *memory, const char *in, size_t length, siz
     struct synthetic *synthetic = service;
     struct session *session = memory;
     const char *end = memchr(in, '\n', length);
+    if ((end ? (size_t)(end - in) : length) > LINE_LIMIT)
+        return -EPROTO;
     if (!end)
-        return length > 64 ? -EPROTO : 0;
+        return 0;
     *used = (size_t)(end - in) + 1;
     session->bad = *used < 5 || memcmp(in, "work", 4);
     session->demand =
@@ -137,8 +141,10 @@ static int answer(void *client, void *memory, const char *in, size_t length, siz
                   struct buffer *out) {
     (void)client, (void)memory, (void)out;
     const char *end = memchr(in, '\n', length);
+    if ((end ? (size_t)(end - in) : length) > LINE_LIMIT)
+        return -EPROTO;
     if (!end)
-        return length > 64 ? -EPROTO : 0;
+        return 0;
     *used = (size_t)(end - in) + 1;
     return *used > 6 && !memcmp(in, "done ", 5) ? 1 : -EBADMSG;
 }
@@ -153,7 +159,7 @@ static const struct service_ops synthetic = {
     .summary = "burns or sleeps a demand drawn from a named distribution",
     .knobs = knobs,
     .operations = operations,
-    .max_request = 64,
+    .max_request = LINE_LIMIT,
     .session_size = sizeof(struct session),
     .create = create,
     .destroy = free,

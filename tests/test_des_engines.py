@@ -27,6 +27,7 @@ COSTS = {
 
 SERVERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("select", {}),
+    ("epoll", {}),
     ("sbuf", {"workers": "3"}),
     ("sbuf", {"hold": "connection"}),
     ("queues", {"workers": "1"}),
@@ -120,7 +121,7 @@ def modelled() -> list[Scenario]:
 
 def test_every_model_compiles() -> None:
     every = modelled()
-    assert {scenario.server for scenario in every} >= {"select", "sbuf", "queues"}
+    assert {scenario.server for scenario in every} >= {"select", "poll", "epoll", "sbuf", "queues"}
     for scenario in every:
         compiled_engine.prepare(model_of(scenario, costs_of(scenario)))
 

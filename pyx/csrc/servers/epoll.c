@@ -1,7 +1,8 @@
 /* One event loop by epoll: see core/eventloop.h.
  *
  * Level-triggered: a connection is watched from accept to close, and epoll_ctl is called again only when its
- * output has to wait. */
+ * output has to wait. Edge-triggered, a request cost 3 to 5 % less processor time, but each connection would
+ * have to be read until nothing is left, however much its peer sends, or be kept in a list of its own. */
 #include "../core/eventloop.h"
 #include "../core/registry.h"
 

@@ -28,6 +28,7 @@ COSTS = {
 
 SERVERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("select", {}),
+    ("epoll", {}),
     ("sbuf", {"workers": "3"}),
     ("sbuf", {"hold": "connection"}),
     ("thread", {"threads": "4"}),
@@ -130,7 +131,8 @@ def modelled() -> list[Scenario]:
 
 def test_every_model_compiles() -> None:
     every = modelled()
-    assert {scenario.server for scenario in every} >= {"iterative", "thread", "select", "sbuf", "queues"}
+    servers = {scenario.server for scenario in every}
+    assert servers >= {"iterative", "thread", "select", "poll", "epoll", "sbuf", "queues"}
     for scenario in every:
         compiled_engine.prepare(model_of(scenario, costs_of(scenario)))
 

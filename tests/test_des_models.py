@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from modelled import WAKES, costs_for, demand_of, with_tasks
+from modelled import COSTS, WAKES, costs_for, demand_of, with_tasks
 from queueing import ENGINES, erlang_c
 
 from models import Scenario, ScenarioError
@@ -26,6 +26,9 @@ CASES: list[tuple[str, str, str, Options]] = [
     ("stock", "select", "closed", {"clients": 8, "think": 2e-3}),
     ("stock", "select", "closed", {"clients": 9, "load_threads": 2}),
     ("stock", "select", "closed", {"clients": 9, "connection": "per_request"}),
+    ("stock", "poll", "closed", {"clients": 9}),
+    ("stock", "epoll", "closed", {"clients": 40}),
+    ("stock", "epoll", "closed", {"clients": 9, "connection": "per_request"}),
     ("synthetic", "select", "closed", {"clients": 5, "demand": 5e-5, "demand_dist": "exponential"}),
     ("synthetic", "sbuf", "closed", {"clients": 9, "demand": 5e-5, "demand_kind": "sleep"}),
     ("stock", "sbuf", "closed", {"clients": 3}),
@@ -61,6 +64,7 @@ CASES: list[tuple[str, str, str, Options]] = [
     ("stock", "iterative", "open", {"arrival_rate": 2_000, "clients": 9}),
     ("stock", "thread", "forked", {"clients": 10, "requests": 20, "threads": 3}),
     ("prime", "iterative", "forked", {"clients": 5, "requests": 20}),
+    ("stock", "epoll", "open", {"arrival_rate": 5_000, "connection": "per_request"}),
     ("stock", "sbuf", "open", {"arrival_rate": 20_000, "clients": 2, "arrivals": "constant"}),
     ("prime", "queues", "open", {"arrival_rate": 2_000, "load_threads": 3}),
     ("stock", "sbuf", "open", {"arrival_rate": 5_000, "connection": "per_request"}),
@@ -121,6 +125,19 @@ def test_predictions_conserve_clients_and_time(
     if server == "queues":
         parts = len(costs.demand(scenario).tasks[0])
         assert found.counters["tasks"] == pytest.approx(parts, rel=0.05)
+
+
+def busy(server: str, clients: int) -> float:
+    """Processor time of the server a reply, at 2000 replies a second whatever the connections, s."""
+    options = {"clients": clients, "think": clients / 2000 - 1e-4}
+    return ask("stock", server, options=options, replies=3000).counters["server_cpu"]
+
+
+def test_idle_connections_cost_the_select_server_and_not_the_epoll_server() -> None:
+    few, many = 20, 400
+    assert busy("epoll", many) == pytest.approx(busy("epoll", few), rel=0.1)
+    # A poll for nearly every reply, which looks at all connections.
+    assert busy("select", many) - busy("select", few) > 0.7 * (many - few) * COSTS["select.poll_connection"]
 
 
 def throughput(clients: int, **changed: float) -> float:

@@ -121,6 +121,8 @@ def test_a_fault_is_seen_in_status_and_log(fault, logs, tmp_path):
 SHORT = {
     "select": {"lock": "readers_writers", "index": "bst"},
     "thread": {"lock": "mutex", "index": "bst"},
+    "poll": {"lock": "mutex", "index": "bst"},
+    "epoll": {"lock": "mutex", "index": "balanced"},
     "sbuf": {"lock": "readers_writers", "index": "balanced", "workers": "4", "queue_slots": "8"},
     "queues": {"lock": "mutex", "index": "balanced", "workers": "4", "steal": "next", "accept": "epoll"},
 }
@@ -145,6 +147,8 @@ def test_tasks_are_run_once(built, logs, wait, accept):
 
 STOPS = [
     ("stock", "select", {}),
+    ("stock", "poll", {"connection": "per_request"}),
+    ("stock", "epoll", {}),
     ("stock", "sbuf", {}),
     ("stock", "sbuf", {"hold": "connection"}),
     ("stock", "thread", {}),

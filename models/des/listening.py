@@ -54,13 +54,18 @@ def _knock(world: World, connection: Connection) -> None:
     client.ring(world, connection)
 
 
-def accept(world: World, connection: Connection, thread: Thread) -> Steps:
-    """The server's part; a request that was there before is readable at once."""
+def admit(world: World, connection: Connection, thread: Thread) -> Steps:
+    """The server's part; what to do with a request that was there before (early) is left to the caller."""
     listener = connection.listener
     assert listener is not None
     yield thread.run(world.cost("machine.accept"))
     listener.waiting -= 1
     connection.accepted = True
+
+
+def accept(world: World, connection: Connection, thread: Thread) -> Steps:
+    """The server's part; a request that was there before is readable at once."""
+    yield from admit(world, connection, thread)
     if connection.early:
         connection.early = False
         yield from send(world, connection, connection.at_server, thread)

@@ -2,57 +2,22 @@
 
 import re
 import resource
-import shutil
-import socket
 import statistics
 import subprocess
-import time
 
+import nginx_peer
 import pytest
 from pyx.load import Load
 
 ALTERNATIONS = 9
 SECONDS = 1
 
-CONFIGURATION = """
-daemon off; master_process off; worker_processes 1;
-pid {folder}/pid; error_log {folder}/errors;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off; keepalive_requests 1000000000;
-    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    server {{ listen 127.0.0.1:{port}; location / {{ return 200 "ok"; }} }}
-}}
-"""
-
 
 @pytest.fixture
 def nginx(tmp_path):
     """One worker on CPU 0; gives its port."""
-    for program in ("nginx", "wrk", "taskset"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    settings = tmp_path / "nginx.conf"
-    settings.write_text(CONFIGURATION.format(folder=tmp_path, port=port))
-    words = ["taskset", "-c", "0", "nginx", "-p", str(tmp_path), "-c", str(settings)]
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    try:
-        limit = time.monotonic() + 10
-        while not answers(port):
-            assert time.monotonic() < limit, "nginx does not answer"
-            time.sleep(0.01)
+    with nginx_peer.nginx(tmp_path, "ok", 0) as (_, port):
         yield port
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def answers(port):
-    with socket.socket() as peer:
-        return peer.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wrk(port, connections):

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #endif
 
-enum { SLEEP_NS = 5000, PAUSE_MS = 10 };
+enum { PAUSE_MS = 10 };
 
 static int control(struct acceptor *acceptor, int operation, int fd, uint32_t events, void *tag) {
     struct epoll_event event = {.events = events, .data.ptr = tag};
@@ -54,22 +54,11 @@ void acceptor_pause(struct acceptor *acceptor) {
         acceptor->paused_until = clock_now() + PAUSE_MS * INT64_C(1000000);
 }
 
-static int64_t count_wait(struct counter_block *me, int64_t start) {
-    int64_t now = clock_now();
-    COUNT(me, polls, 1);
-    if (now - start > SLEEP_NS) {
-        COUNT(me, sleeps, 1);
-        COUNT(me, wait_ns, now - start);
-    }
-    counters_publish(me, now);
-    return now;
-}
-
 int acceptor_next(struct acceptor *acceptor, struct counter_block *me) {
     for (;;) {
         int64_t start = clock_now();
         int fd = sock_accept_wait(acceptor->listener, acceptor->wake);
-        count_wait(me, start);
+        counters_waited(me, start);
         if (fd >= 0 || fd == -ECANCELED)
             return fd;
         COUNT(me, errors, 1);
@@ -81,7 +70,7 @@ int acceptor_wait(struct acceptor *acceptor, struct epoll_event *events, int cap
                   struct counter_block *me) {
     int64_t start = clock_now();
     int count = epoll_wait(acceptor->epoll, events, capacity, acceptor->paused_until ? PAUSE_MS : -1);
-    int64_t now = count_wait(me, start);
+    int64_t now = counters_waited(me, start);
     if (acceptor->paused_until && now >= acceptor->paused_until &&
         !control(acceptor, EPOLL_CTL_MOD, acceptor->listener, EPOLLIN, NULL))
         acceptor->paused_until = 0;

@@ -11,27 +11,33 @@ enum {
     READ_SIZE = 16384,
     OUT_LIMIT = 16 << 20, /* a reply larger than this is refused */
     OUT_PAUSE = 1 << 20,  /* no further request is read while so much waits to be sent */
+    KEPT_SMALL = 4096,    /* so few bytes left over are moved to a buffer of their own size */
 };
 
+static void init_buffers(struct buffer *in, struct buffer *out, const struct service_ops *service) {
+    buffer_init(in, service->max_request + READ_SIZE);
+    buffer_init(out, OUT_LIMIT);
+}
+
 int conn_create(const struct server_env *env, int fd, struct conn **out) {
-    struct conn *conn = calloc(1, sizeof(*conn));
-    void *session = calloc(1, env->service->session_size ? env->service->session_size : 1);
-    int rc = conn && session ? env->service->open(env->state, session) : -ENOMEM;
+    struct conn *conn = calloc(1, sizeof(*conn) + env->service->session_size);
+    int rc = conn ? env->service->open(env->state, conn + 1) : -ENOMEM;
     if (rc) {
         free(conn);
-        free(session);
         close(fd);
         return rc;
     }
-    *conn = (struct conn){.fd = fd, .service = env->service, .state = env->state, .session = session};
+    conn->fd = fd;
+    conn->service = env->service;
+    conn->state = env->state;
+    conn->session = conn + 1;
     conn->once = config_is(env->config, "connection", "per_request");
-    buffer_init(&conn->in, env->service->max_request + READ_SIZE);
-    buffer_init(&conn->out, OUT_LIMIT);
+    init_buffers(&conn->in, &conn->out, env->service);
     if (env->service->peer) {
         struct sockaddr_in address = {0};
         socklen_t length = sizeof(address);
         if (!getpeername(fd, (struct sockaddr *)&address, &length) && address.sin_family == AF_INET)
-            env->service->peer(env->state, session, &address);
+            env->service->peer(env->state, conn->session, &address);
     }
     *out = conn;
     return 0;
@@ -40,7 +46,6 @@ int conn_create(const struct server_env *env, int fd, struct conn **out) {
 void conn_destroy(struct conn *conn) {
     conn->service->close(conn->state, conn->session);
     close(conn->fd);
-    free(conn->session);
     buffer_free(&conn->in);
     buffer_free(&conn->out);
     free(conn);
@@ -64,8 +69,8 @@ int conn_fill(struct conn *conn, int flags) {
         conn->in.end += (size_t)got;
         return 1;
     }
-    if (got == 0)
-        return -ECONNRESET;
+    if (got == 0) /* the peer may have closed its own half only */
+        return buffer_length(&conn->out) ? 0 : -ECONNRESET;
     if (errno == EAGAIN && flags & MSG_DONTWAIT)
         return 0;
     return -errno;
@@ -140,6 +145,54 @@ int conn_serve(struct conn *conn, int flags, struct counter_block *me) {
         if (sent <= 0 || !paused)
             return sent;
     }
+}
+
+void conn_spare_init(struct conn_spare *spare, const struct server_env *env) {
+    init_buffers(&spare->in, &spare->out, env->service);
+}
+
+void conn_spare_free(struct conn_spare *spare) {
+    buffer_free(&spare->in);
+    buffer_free(&spare->out);
+}
+
+static void exchange(struct buffer *a, struct buffer *b) {
+    struct buffer kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Gives the connection a buffer that is as large as the loop's, with the bytes that it has. */
+static void lend(struct buffer *own, struct buffer *spare) {
+    size_t length = buffer_length(own);
+    if (own->capacity > KEPT_SMALL || (length && buffer_put(spare, buffer_data(own), length)))
+        return;
+    exchange(own, spare);
+    buffer_free(spare);
+}
+
+/* Takes it back, unless it holds too much to be worth moving; a new one is then made for the next turn. */
+static void reclaim(struct buffer *own, struct buffer *spare) {
+    size_t length = buffer_length(own);
+    if (!length && spare->bytes) {
+        buffer_free(own);
+    } else if (!spare->bytes && length <= KEPT_SMALL) {
+        if (length && buffer_put(spare, buffer_data(own), length))
+            return;
+        exchange(own, spare);
+        buffer_consume(spare, length);
+    }
+}
+
+int conn_turn(struct conn *conn, struct conn_spare *spare, struct counter_block *me) {
+    lend(&conn->in, &spare->in);
+    lend(&conn->out, &spare->out);
+    int rc = conn_fill(conn, MSG_DONTWAIT);
+    if (rc >= 0)
+        rc = conn_serve(conn, MSG_DONTWAIT, me);
+    reclaim(&conn->in, &spare->in);
+    reclaim(&conn->out, &spare->out);
+    return rc;
 }
 
 void conn_list_add(struct conn_list *list, struct conn *conn) {

@@ -15,12 +15,13 @@
 
 struct conn {
     int fd;
-    int closing; /* close as soon as out is empty */
+    unsigned char closing; /* close as soon as out is empty */
+    unsigned char once;    /* connection=per_request: close after the first reply */
+    unsigned char waits;   /* for the server's own use: output waits for the socket */
     struct buffer in, out;
     const struct service_ops *service;
     void *state;
-    void *session;
-    int once;                     /* connection=per_request: close after the first reply */
+    void *session;                /* of the same allocation */
     void *owner;                  /* for the server's own use */
     struct conn *previous, *next; /* in a conn_list */
 };
@@ -30,8 +31,9 @@ int conn_create(const struct server_env *env, int fd, struct conn **out);
 void conn_destroy(struct conn *conn);
 
 /* Reads what is there. flags: 0 to block until something is, MSG_DONTWAIT not to. 1: bytes came. 0: nothing
- * there (only with MSG_DONTWAIT). -ECONNRESET: the peer closed, in order or not. -EAGAIN: a receive time-out
- * passed. Bytes are left in the socket while a peer that does not read its replies has filled out. */
+ * there, or no more will come but output is still to be sent (only with MSG_DONTWAIT). -ECONNRESET: the peer
+ * closed, in order or not. -EAGAIN: a receive time-out passed. Bytes are left in the socket while a peer that
+ * does not read its replies has filled out. */
 int conn_fill(struct conn *conn, int flags);
 
 /* 1: a whole request is in the session. 0: more bytes are needed. Negative: close (after a flush). */
@@ -50,6 +52,18 @@ int conn_flush(struct conn *conn, int flags);
 /* Serves every whole request that the input holds and flushes. 1: ready for more. 0: output waits for the
  * socket (only with MSG_DONTWAIT). Negative: the connection has ended. */
 int conn_serve(struct conn *conn, int flags, struct counter_block *me);
+
+/* Buffers that a thread lends to the connection at which it works, so that idle ones hold none. */
+struct conn_spare {
+    struct buffer in, out;
+};
+void conn_spare_init(struct conn_spare *spare, const struct server_env *env);
+void conn_spare_free(struct conn_spare *spare);
+
+/* One turn of an event loop, without waiting: conn_fill, then conn_serve, with the loop's buffers where the
+ * connection has none of its own; afterwards it has what it needs for bytes that are left, and no more. Gives
+ * what conn_serve does. */
+int conn_turn(struct conn *conn, struct conn_spare *spare, struct counter_block *me);
 
 /* A set of connections, so that a stopping server can find them. Not locked. */
 struct conn_list {

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+enum { SLEEP_NS = 5000 };
+
 static void take(struct counter_block *block) {
     atomic_store(&block->tid, (uint64_t)gettid());
     block->base[0] = atomic_load(&block->cpu_ns);
@@ -58,6 +60,17 @@ void counters_publish_now(struct counter_block *block, int64_t now) {
 void counters_release(struct counter_block *block) {
     counters_publish_now(block, clock_now());
     atomic_store(&block->taken, 0);
+}
+
+int64_t counters_waited(struct counter_block *block, int64_t start) {
+    int64_t now = clock_now();
+    COUNT(block, polls, 1);
+    if (now - start > SLEEP_NS) {
+        COUNT(block, sleeps, 1);
+        COUNT(block, wait_ns, now - start);
+    }
+    counters_publish(block, now);
+    return now;
 }
 
 const char *counters_role_name(enum counter_role role) {

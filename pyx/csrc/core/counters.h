@@ -99,6 +99,10 @@ static inline void counters_publish(struct counter_block *block, int64_t now) {
         counters_publish_now(block, now);
 }
 
+/* Counts a readiness call that began at `start` and has just returned. One that took longer than 5 µs has
+ * slept, and its time was spent waiting for work. Publishes, and gives the present time. */
+int64_t counters_waited(struct counter_block *block, int64_t start);
+
 const char *counters_role_name(enum counter_role role);
 
 #endif

@@ -28,6 +28,8 @@ int sock_listen(const char *host, uint16_t port, int backlog) {
     if (fd < 0)
         return -errno;
     rc = set(fd, SOL_SOCKET, SO_REUSEADDR);
+    if (!rc)
+        rc = set(fd, IPPROTO_TCP, TCP_NODELAY); /* accepted sockets inherit it */
     if (!rc && (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, backlog)))
         rc = -errno;
     if (rc) {
@@ -39,10 +41,7 @@ int sock_listen(const char *host, uint16_t port, int backlog) {
 
 int sock_accept(int listener) {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    set(fd, IPPROTO_TCP, TCP_NODELAY);
-    return fd;
+    return fd < 0 ? -errno : fd;
 }
 
 int sock_accept_wait(int listener, int wake) {

@@ -1,159 +1,91 @@
-/* One event loop by select: accepts, reads, works and writes in one thread.
+/* One event loop by select: see core/eventloop.h.
  *
- * The loop thread owns every connection. stop writes to an eventfd that the loop watches, then joins it; the
- * connections are freed by the loop on its way out. A descriptor that select cannot hold is never watched:
- * such a connection is closed at once and counted as an error. */
-#include "../core/clock.h"
-#include "../core/conn.h"
+ * select changes the sets that it is given, so each call works on copies, as wide as the highest descriptor.
+ * A descriptor that it cannot hold is refused. */
+#include "../core/eventloop.h"
 #include "../core/registry.h"
-#include "../core/sock.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static const struct knob knobs[] = {{0}};
 
-enum { ACCEPT_PAUSE_US = 10000 };
-
-struct select_server {
-    struct server_env env;
-    int wake;
-    pthread_t thread;
-    struct conn_list conns;
-    fd_set reading, writing;
+struct set {
+    fd_set reading, writing; /* watched */
+    fd_set ready, writable;  /* found by the last call */
     int highest;
-    int paused; /* out of descriptors: the listener is left alone for a moment */
+    void *tag[FD_SETSIZE]; /* by descriptor; NULL: not watched */
 };
 
-static int threads(const struct config *config) {
-    (void)config;
-    return 1;
-}
-
-static int create(const struct server_env *env, char *message, size_t size, void **out) {
-    (void)message, (void)size;
-    struct select_server *server = calloc(1, sizeof(*server));
-    if (!server)
+static int create_set(void **out) {
+    struct set *set = calloc(1, sizeof(*set));
+    if (!set)
         return -ENOMEM;
-    server->env = *env;
-    server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (server->wake < 0) {
-        free(server);
-        return -errno;
-    }
-    *out = server;
+    *out = set;
     return 0;
 }
 
-static void watch(struct select_server *server, int fd) {
-    FD_SET(fd, &server->reading);
-    if (fd > server->highest)
-        server->highest = fd;
+static int change(void *self, int fd, void *tag, short events) {
+    (void)tag;
+    struct set *set = self;
+    FD_CLR(fd, &set->reading);
+    FD_CLR(fd, &set->writing);
+    if (events)
+        FD_SET(fd, events == POLLIN ? &set->reading : &set->writing);
+    return 0;
 }
 
-static void end(struct select_server *server, struct conn *conn, struct counter_block *me) {
-    FD_CLR(conn->fd, &server->reading);
-    FD_CLR(conn->fd, &server->writing);
-    while (!FD_ISSET(server->highest, &server->reading) && !FD_ISSET(server->highest, &server->writing))
-        server->highest--;
-    conn_list_remove(&server->conns, conn);
-    conn_destroy(conn);
-    COUNT(me, closed, 1);
+static int add(void *self, int fd, void *tag, short events) {
+    struct set *set = self;
+    if (fd >= FD_SETSIZE)
+        return -EMFILE;
+    set->tag[fd] = tag;
+    if (fd > set->highest)
+        set->highest = fd;
+    return change(set, fd, tag, events);
 }
 
-static void take(struct select_server *server, struct counter_block *me) {
-    for (;;) {
-        int fd = sock_accept(server->env.listener);
-        if (fd == -EAGAIN)
-            return;
-        if (fd < 0) {
-            COUNT(me, errors, 1);
-            server->paused = fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM;
-            return;
+static void forget(void *self, int fd) {
+    struct set *set = self;
+    change(set, fd, NULL, 0);
+    set->tag[fd] = NULL;
+    while (set->highest && !set->tag[set->highest])
+        set->highest--;
+}
+
+static int wait(void *self, int timeout) {
+    struct set *set = self;
+    struct timeval time = {timeout / 1000, timeout % 1000 * 1000};
+    set->ready = set->reading;
+    set->writable = set->writing;
+    return select(set->highest + 1, &set->ready, &set->writable, NULL, timeout < 0 ? NULL : &time);
+}
+
+/* From the highest down: a descriptor that was closed and is already in use again lies behind. */
+static void visit(void *self, int count, struct eventloop *loop) {
+    struct set *set = self;
+    for (int fd = set->highest; count && fd >= 0; fd--)
+        if (FD_ISSET(fd, &set->ready) || FD_ISSET(fd, &set->writable)) {
+            count--;
+            eventloop_ready(loop, set->tag[fd]);
         }
-        struct conn *conn;
-        if (fd >= FD_SETSIZE) {
-            close(fd);
-            COUNT(me, errors, 1);
-        } else if (conn_create(&server->env, fd, &conn)) {
-            COUNT(me, errors, 1);
-        } else {
-            conn_list_add(&server->conns, conn);
-            watch(server, fd);
-            COUNT(me, accepted, 1);
-        }
-    }
 }
 
-/* Reads and answers what one ready connection holds. While its output waits nothing is read: whatever the
- * peer goes on sending would wake the loop for nothing. */
-static void serve(struct select_server *server, struct conn *conn, struct counter_block *me) {
-    int rc = conn_fill(conn, MSG_DONTWAIT);
-    if (rc >= 0)
-        rc = conn_serve(conn, MSG_DONTWAIT, me);
-    if (rc < 0) {
-        end(server, conn, me);
-        return;
-    }
-    FD_CLR(conn->fd, rc ? &server->writing : &server->reading);
-    FD_SET(conn->fd, rc ? &server->reading : &server->writing);
-}
+static const struct readiness calls = {
+    .create = create_set,
+    .destroy = free,
+    .add = add,
+    .change = change,
+    .remove = forget,
+    .wait = wait,
+    .visit = visit,
+};
 
-static void *loop(void *argument) {
-    struct select_server *server = argument;
-    struct counter_block *me = counters_claim(server->env.counters, ROLE_LOOP);
-    FD_ZERO(&server->reading);
-    FD_ZERO(&server->writing);
-    watch(server, server->wake);
-    watch(server, server->env.listener);
-    for (;;) {
-        fd_set ready = server->reading, writable = server->writing;
-        struct timeval pause = {0, ACCEPT_PAUSE_US};
-        if (server->paused)
-            FD_CLR(server->env.listener, &ready);
-        COUNT(me, polls, 1);
-        int count = select(server->highest + 1, &ready, &writable, NULL, server->paused ? &pause : NULL);
-        counters_publish(me, clock_now());
-        server->paused = 0;
-        if (count < 0)
-            continue;
-        if (FD_ISSET(server->wake, &ready))
-            break;
-        if (FD_ISSET(server->env.listener, &ready))
-            take(server, me);
-        for (struct conn *conn = server->conns.first, *next; conn; conn = next) {
-            next = conn->next;
-            if (FD_ISSET(conn->fd, &ready) || FD_ISSET(conn->fd, &writable))
-                serve(server, conn, me);
-        }
-    }
-    while (server->conns.first)
-        end(server, server->conns.first, me);
-    counters_release(me);
-    return NULL;
-}
-
-static int start(void *self) {
-    struct select_server *server = self;
-    return -pthread_create(&server->thread, NULL, loop, server);
-}
-
-static int stop(void *self) {
-    struct select_server *server = self;
-    if (eventfd_write(server->wake, 1))
-        return -errno;
-    return -pthread_join(server->thread, NULL);
-}
-
-static void destroy(void *self) {
-    struct select_server *server = self;
-    close(server->wake);
-    free(server);
+static int create(const struct server_env *env, char *message, size_t size, void **out) {
+    (void)message, (void)size;
+    return eventloop_create(env, &calls, out);
 }
 
 static const struct server_ops select_ops = {
@@ -161,10 +93,10 @@ static const struct server_ops select_ops = {
     .summary = "one event loop that waits by select",
     .knobs = knobs,
     .max_connections = FD_SETSIZE - 16,
-    .threads = threads,
+    .threads = eventloop_threads,
     .create = create,
-    .start = start,
-    .stop = stop,
-    .destroy = destroy,
+    .start = eventloop_start,
+    .stop = eventloop_stop,
+    .destroy = eventloop_destroy,
 };
 REGISTER_SERVER(select_ops);

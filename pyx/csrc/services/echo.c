@@ -115,7 +115,7 @@ static int reply(void *service, void *memory, struct buffer *out) {
         rc = buffer_put(out, buffer_data(&session->text), length);
     if (!rc)
         rc = buffer_put(out, session->tail, tail);
-    buffer_consume(&session->text, length);
+    buffer_free(&session->text); /* an idle connection holds none */
     return rc;
 }
 

@@ -41,8 +41,8 @@ struct service_ops {
     int (*open)(void *service, void *session);
     void (*close)(void *service, void *session);
 
-    /* Only with processes=yes, in their parent: the process `pid` was killed or crashed, and did not close the
-     * session that it may have had. NULL where nothing hangs on that. */
+    /* Only with processes=yes, in their parent: the process `pid` was killed or crashed, and did not close
+     * the session that it may have had. NULL where nothing hangs on that. */
     void (*lost)(void *service, int pid);
 
     /* Tells an open session the address of its peer. NULL where the service does not care; never called where

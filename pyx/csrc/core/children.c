@@ -154,6 +154,12 @@ int children_work(struct child *self) {
     return atomic_load(&self->post->leaving);
 }
 
+int64_t children_wait(struct child *self) {
+    int64_t now = clock_now();
+    counters_publish(self->block, now);
+    return now;
+}
+
 void children_waited(struct child *self, int64_t start) {
     int64_t now = clock_now();
     if (now - start > SLEEP_NS) {
@@ -167,7 +173,7 @@ void children_waited(struct child *self, int64_t start) {
 static int receive(struct conn *conn, struct child *self) {
     if (children_rest(self))
         return -ECANCELED;
-    int64_t start = clock_now();
+    int64_t start = children_wait(self);
     int rc = conn_fill(conn, 0);
     if (children_work(self))
         return -ECANCELED;

@@ -68,7 +68,8 @@ void children_stop(struct children *children);
 int children_rest(struct child *self); /* before a wait */
 int children_work(struct child *self); /* after it */
 
-/* Counts a wait for work that began at `start`: over 5 µs it has slept. */
+/* Count a wait for work, from what the first one gives: over 5 µs it has slept. */
+int64_t children_wait(struct child *self);
 void children_waited(struct child *self, int64_t start);
 
 /* Serves a connection, which it takes over, with blocking calls until that ends. */

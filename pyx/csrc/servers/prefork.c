@@ -47,7 +47,7 @@ static int workers_of(const struct config *config) {
 
 static void work(struct children *children, struct child *self, int listener) {
     while (!children_rest(self)) {
-        int64_t start = clock_now();
+        int64_t start = children_wait(self);
         int fd = sock_accept(listener);
         if (children_work(self))
             return;

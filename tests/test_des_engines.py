@@ -29,6 +29,9 @@ SERVERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("select", {}),
     ("sbuf", {"workers": "3"}),
     ("sbuf", {"hold": "connection"}),
+    ("thread", {"threads": "4"}),
+    ("thread", {"threads": "9"}),
+    ("iterative", {}),
     ("queues", {"workers": "1"}),
     ("queues", {"workers": "1", "wait": "spin"}),
 )
@@ -75,6 +78,8 @@ def replicated(engine: Any, given_model: Model, replications: int, replies: int)
 DRAWN = (
     ("select", {"clients": "5"}),
     ("sbuf", {"workers": "2", "clients": "6", "think": "0.0002"}),
+    ("thread", {"clients": "6", "think": "0.0002"}),
+    ("iterative", {"clients": "6", "connection": "per_request"}),
     ("queues", {"workers": "3", "clients": "4", "steal": "next"}),
     ("queues", {"workers": "2", "clients": "3", "wait": "spin"}),
 )
@@ -120,7 +125,7 @@ def modelled() -> list[Scenario]:
 
 def test_every_model_compiles() -> None:
     every = modelled()
-    assert {scenario.server for scenario in every} >= {"select", "sbuf", "queues"}
+    assert {scenario.server for scenario in every} >= {"iterative", "thread", "select", "sbuf", "queues"}
     for scenario in every:
         compiled_engine.prepare(model_of(scenario, costs_of(scenario)))
 

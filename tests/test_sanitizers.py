@@ -120,6 +120,7 @@ def test_a_fault_is_seen_in_status_and_log(fault, logs, tmp_path):
 
 SHORT = {
     "select": {"lock": "readers_writers", "index": "bst"},
+    "thread": {"lock": "mutex", "index": "bst", "threads": "110"},
     "sbuf": {"lock": "readers_writers", "index": "balanced", "workers": "4", "queue_slots": "8"},
     "queues": {"lock": "mutex", "index": "balanced", "workers": "4", "steal": "next", "accept": "epoll"},
 }
@@ -143,6 +144,10 @@ STOPS = [
     ("stock", "select", {}),
     ("stock", "sbuf", {}),
     ("stock", "sbuf", {"hold": "connection"}),
+    ("stock", "thread", {}),
+    ("synthetic", "thread", {"connection": "per_request", "threads": "4"}),
+    ("stock", "iterative", {}),
+    ("synthetic", "iterative", {"connection": "per_request"}),
     ("prime", "queues", {"steal": "next", "chunk": "5"}),
     ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "epoll"}),
     ("synthetic", "queues", {"connection": "per_request"}),

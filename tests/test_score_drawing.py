@@ -36,7 +36,7 @@ def test_a_seed_says_the_whole_set():
 def test_every_pair_and_every_choice_that_has_a_model_occurs(seed):
     drawn = drawing.draw(seed)
     pairs = Counter((scenario.service, scenario.server) for scenario in drawn)
-    assert set(pairs) == set(drawing._pairs()) and max(pairs.values()) - min(pairs.values()) <= 3
+    assert set(pairs) == set(drawing._pairs()) and max(pairs.values()) - min(pairs.values()) <= 1
     assert drawing.CALIBRATED not in {service for service, _ in pairs}
     for service, server in pairs:
         for knob in knobs.of_parts(service, server, drawing.LOAD).values():
@@ -45,7 +45,8 @@ def test_every_pair_and_every_choice_that_has_a_model_occurs(seed):
                 and knob.of not in (drawing.LOAD,)
                 and knob.name not in drawing.UNCHANGED
             ):
-                met = set(counts([s for s in drawn if s.server == server], knob.name))
+                own = [s for s in drawn if s.server == server or knob.of == service]
+                met = set(counts(own, knob.name))
                 assert met >= set(drawing._choices(service, server, knob.name))
 
 
@@ -72,7 +73,7 @@ def test_what_has_no_model_is_not_drawn(anew, monkeypatch):
 
     monkeypatch.setattr(models, "predict", without_spinning)
     drawn = drawing.draw()
-    assert set(counts(drawn, "wait")) == {"block"} and {s.server for s in drawn} == {"queues", "sbuf"}
+    assert set(counts(drawn, "wait")) == {"block"} and "select" not in {s.server for s in drawn}
 
 
 def test_more_than_there_are_is_refused_in_a_line(monkeypatch):

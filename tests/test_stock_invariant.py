@@ -11,6 +11,9 @@ SHORT = [
     ("sbuf", {"lock": "readers_writers", "index": "balanced", "workers": "4"}),
     ("sbuf", {"lock": "global", "index": "bst", "workers": "8", "queue_slots": "4"}),
     ("sbuf", {"lock": "mutex", "index": "balanced", "hold": "connection", "workers": "112"}),
+    ("thread", {"lock": "mutex", "index": "bst"}),
+    ("thread", {"lock": "readers_writers", "index": "balanced", "connection": "per_request"}),
+    ("iterative", {"lock": "mutex", "index": "bst", "connection": "per_request"}),
     ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next"}),
     (
         "queues",
@@ -22,6 +25,8 @@ SERVERS = [
     ("select", {}),
     ("sbuf", {"workers": "8"}),
     ("sbuf", {"hold": "connection", "workers": "112"}),
+    ("thread", {}),
+    ("iterative", {"connection": "per_request"}),
     ("queues", {"workers": "8", "steal": "next"}),
     ("queues", {"workers": "8", "steal": "next", "accept": "epoll"}),
 ]

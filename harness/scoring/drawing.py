@@ -81,9 +81,9 @@ def draw(seed: int = SEED, count: int = CONFIGURATIONS) -> tuple[Scenario, ...]:
         When there are not that many.
     """
     dealer, found = Dealer(Random(seed)), dict[str, Scenario]()
-    strata = list(product(_pairs(), PRESSURES))
     for _ in range(100 * count):
-        (service, server), pressure = dealer.one("strata", strata)
+        service, server = dealer.one("pairs", _pairs())
+        pressure = dealer.one((service, server), list(PRESSURES))
         options = _settings(service, server, dealer)
         options.update(_load(server, options, pressure, dealer))
         scenario = Scenario.of(service, server, LOAD, seed, options)
@@ -119,11 +119,16 @@ def _pairs() -> tuple[tuple[str, str], ...]:
 
 
 def _settings(service: str, server: str, dealer: Dealer) -> dict[str, Value]:
-    """A value for each choice that service and server have, and for each number that is varied."""
+    """A value for each choice that service and server have, and for each number that is varied.
+
+    A server's own choices are dealt evenly for each server, a service's over all servers that know the same ones.
+    """
     found: dict[str, Value] = {}
     for knob in (*knobs.of_variant("service", service), *knobs.of_variant("server", server)):
         if knob.type == "choice" and knob.name not in UNCHANGED:
-            found[knob.name] = dealer.one((server, knob.of, knob.name), _choices(service, server, knob.name))
+            cards = _choices(service, server, knob.name)
+            whose = cards if knob.of == service else server
+            found[knob.name] = dealer.one((whose, knob.of, knob.name), cards)
         elif knob.name in NUMBERS:
             found[knob.name] = round(dealer.between((knob.of, knob.name), *NUMBERS[knob.name]))
     return found

@@ -1,7 +1,7 @@
 """The iterative server: one thread that serves one connection until it ends, then the next of the accept queue.
 
-What it does for a request is what the select loop does for one, and costs the same (select.event). Where connections are kept,
-all but the first wait for ever.
+What it does for a request is what the select loop does for one, and costs the same (select.event). Where connections are
+kept, all but the first wait for ever.
 """
 
 from __future__ import annotations

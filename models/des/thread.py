@@ -42,19 +42,19 @@ def _accept(world: World, thread: Thread, ready: Inbox, free: Semaphore) -> Step
         yield from accept(world, connection, thread)
 
 
-def _attend(
-    world: World, thread: Thread, connection: Connection, service: Service, free: Semaphore
-) -> Steps:
+def _attend(world: World, thread: Thread, connection: Connection, service: Service, free: Semaphore) -> Steps:
     cost, inbox = world.cost("select.event"), connection.at_server
     assert inbox is not None
     while True:
         yield from inbox.wait(world, thread)
         inbox.items.clear()
-        if not ended(connection):
+        last = ended(connection)
+        if not last:
+            last = connection.once and connection.request.rounds == 0
             price = cost + way(world, connection, thread)
             yield from serve(world, thread, service, connection.request, price)
             yield from reply(world, connection, thread)
-        if not connection.accepted:
+        if last:
             price = free.release(world, thread)
             if price > 0.0:
                 yield thread.run(price)

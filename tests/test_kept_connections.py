@@ -1,4 +1,4 @@
-"""Servers whose threads keep a connection until it ends: who waits for that, and how they stop whatever their peers do."""
+"""Servers whose threads or processes keep a connection until it ends: who waits for that, and how they stop whatever their peers do."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ KEEPING: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("iterative", {}),
     ("thread", {"threads": "3"}),
     ("sbuf", {"hold": "connection", "workers": "3"}),
+    ("fork", {"children": "3"}),
+    ("prefork", {"workers": "3"}),
 )
 KNOWN = wire.EXCHANGES["synthetic"][0]
 
@@ -103,7 +105,7 @@ def test_a_server_that_waits_for_a_place_stops_too():
         waiting.close()
 
 
-@pytest.mark.parametrize(("server", "accepted"), [("iterative", 1), ("thread", 3)])
+@pytest.mark.parametrize(("server", "accepted"), [("iterative", 1), ("thread", 3), ("fork", 3)])
 def test_a_short_accept_queue_is_the_iterative_servers_limit_alone(server, accepted):
     """backlog=1 holds two connections; whose SYN comes then sends it again, a second later, until there is room."""
     with Server("synthetic", server, {"backlog": "1"}) as running:

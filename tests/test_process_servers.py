@@ -256,18 +256,20 @@ def test_connections_beyond_the_limit_wait_for_a_place():
 
 
 REFUSES_TO_FORK = """
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
     #include <errno.h>
     #include <unistd.h>
-    pid_t _Fork(void);
     /* The first ones fail, as at a limit of processes. */
-    pid_t fork(void) {
+    static pid_t attempt(const char *name) {
         static int tried;
-        if (tried++ < 3) {
-            errno = EAGAIN;
-            return -1;
-        }
-        return _Fork();
+        if (tried++ >= 3)
+            return ((pid_t (*)(void))dlsym(RTLD_NEXT, name))();
+        errno = EAGAIN;
+        return -1;
     }
+    pid_t fork(void) { return attempt("fork"); }
+    pid_t _Fork(void) { return attempt("_Fork"); }
 """
 
 

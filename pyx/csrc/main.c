@@ -96,8 +96,8 @@ int main(int count, char **words) {
         config_destroy(config);
         return fail(rc == -EINVAL ? 2 : 1, message);
     }
-    printf("listening on %s:%u\n", arguments.host, host_port(host));
-    fflush(stdout);
+    /* Not printf, which allocates: a server that forks may be doing so by now. */
+    dprintf(STDOUT_FILENO, "listening on %s:%u\n", arguments.host, host_port(host));
     await_stop(signals, (int)arguments.alive);
     rc = host_stop(host);
     config_destroy(config);

@@ -1,7 +1,9 @@
 /* Processes that serve, each with one connection at a time, forked by one thread of the server.
  *
  * That thread is the only one to call children_fork, children_reap and children_stop, and it stays until they
- * are gone: the kernel kills them when it ends, whatever ends it. A process keeps the descriptor that it is
+ * are gone: the kernel kills them when it ends, whatever ends it. Meanwhile no other thread of the process
+ * allocates memory or holds a lock of any kind: the only one, main's, sleeps until the server is to stop. So
+ * it is safe to fork, although the process has two threads. A process keeps the descriptor that it is
  * given, the standard ones and no other. It writes its own block of counters; once it has ended, its forker
  * completes that by what the kernel says it used, so that sums are exact also of one that was killed.
  *

@@ -2,10 +2,8 @@
  *
  * The acceptor's thread accepts, forks, and reaps: it watches the listener and the end of each process
  * (a pidfd) in one epoll. A process has its connection, and ends with it. With `children` of them alive the
- * acceptor leaves further connections in the accept queue until one has ended.
- *
- * Forking is safe here though the process has a second thread: that one sleeps until a signal comes and holds
- * nothing. What a process does after the fork is core/children.h's; stop is too. */
+ * acceptor leaves further connections in the accept queue until one has ended. Why it is safe to fork, what a
+ * process does, and how it stops, core/children.h says. */
 #include "../core/acceptor.h"
 #include "../core/children.h"
 #include "../core/registry.h"

@@ -6,9 +6,8 @@
  * another one while others are idle. So the socket, which the server is given non-blocking, is made to block.
  *
  * A thread supervises: it forks the processes, sleeps until one ends, and replaces it, at most once in 100 ms
- * for each of them, as what kills one may kill the next. Forking is safe here though the process has a second
- * thread: that one sleeps (in start, until the first processes are there) and holds nothing. What a process
- * does after the fork is core/children.h's; stop is too. */
+ * for each of them, as what kills one may kill the next. Until the first processes are there, start sleeps.
+ * Why it is safe to fork, what a process does, and how it stops, core/children.h says. */
 #define _GNU_SOURCE
 #include "../core/children.h"
 #include "../core/clock.h"

@@ -17,13 +17,15 @@ KEEPING: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("iterative", {}),
     ("thread", {"threads": "3"}),
     ("sbuf", {"hold": "connection", "workers": "3"}),
+)
+FORKING: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("fork", {"children": "3"}),
     ("prefork", {"workers": "3"}),
 )
 KNOWN = wire.EXCHANGES["synthetic"][0]
 
 
-@pytest.mark.parametrize(("server", "options"), KEEPING)
+@pytest.mark.parametrize(("server", "options"), KEEPING + FORKING)
 def test_connections_beyond_those_served_at_once_wait_until_one_ends(server, options):
     most = registry.serves_at_once(server, options)
     with Server("synthetic", server, options) as running:
@@ -87,7 +89,7 @@ PEERS = {
 
 
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize(("server", "options"), KEEPING)
+@pytest.mark.parametrize(("server", "options"), KEEPING + FORKING)
 def test_stops_in_time_whatever_a_peer_does(server, options, peer):
     with Server("stock", server, {"stocks": "1000", **options}) as running, PEERS[peer](running.port):
         assert wire.eventually(lambda: trials.total(running, "accepted") == 1)

@@ -58,12 +58,6 @@ def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str
     return objects
 
 
-def maths(compiler) -> str:
-    """libm, static where there is one: each library that is mapped makes each fork dearer."""
-    found = subprocess.check_output([*compiler.compiler[:1], "-print-file-name=libm.a"], text=True)
-    return "-l:libm.a" if Path(found.strip()).is_absolute() else "-lm"
-
-
 def link(compiler, objects: list[str], target: Path, flags: list[str]) -> None:
     """All symbols are looked up at the start: a forked process would look up those that it needs again each time."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +69,7 @@ def link(compiler, objects: list[str], target: Path, flags: list[str]) -> None:
             "-pthread",
             "-Wl,-z,now",
             *objects,
-            maths(compiler),
+            "-lm",
             "-o",
             str(partial),
         ]

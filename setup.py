@@ -61,9 +61,21 @@ def compile_objects(compiler, sources: list[Path], folder: Path, flags: list[str
 
 
 def link(compiler, objects: list[str], target: Path, flags: list[str]) -> None:
+    """All symbols are looked up at the start: a forked process would look up those that it needs again each time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
-    subprocess.check_call([*compiler.compiler[:1], *flags, "-pthread", *objects, "-lm", "-o", str(partial)])
+    subprocess.check_call(
+        [
+            *compiler.compiler[:1],
+            *flags,
+            "-pthread",
+            "-Wl,-z,now",
+            *objects,
+            "-lm",
+            "-o",
+            str(partial),
+        ]
+    )
     os.replace(partial, target)
 
 

@@ -102,6 +102,7 @@ cdef extern from "core/server.h":
         const knob *knobs
         int max_connections
         int (*serves_at_once)(const config *config) noexcept nogil
+        int processes
         int (*threads)(const config *config)
     const knob *server_common_knobs
 

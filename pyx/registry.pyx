@@ -18,7 +18,10 @@ cdef list _knobs(const core.knob *table, str of):
 
 
 def servers():
-    """Every server: {name: {summary, max_connections, knobs}}, knobs of all servers included."""
+    """Every server: {name: {summary, max_connections, processes, knobs}}, knobs of all servers included.
+
+    `processes`: it serves in processes that it forks.
+    """
     found = {}
     cdef size_t i = 0
     cdef const core.server_ops *ops
@@ -27,6 +30,7 @@ def servers():
         name = ops.name.decode()
         found[name] = {
             "summary": ops.summary.decode(), "max_connections": ops.max_connections or None,
+            "processes": bool(ops.processes),
             "knobs": _knobs(ops.knobs, name) + _knobs(core.server_common_knobs, "server"),
         }
         i += 1

@@ -34,6 +34,7 @@ SERVERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("thread", {"threads": "4"}),
     ("thread", {"threads": "9"}),
     ("iterative", {}),
+    ("fork", {"children": "9"}),
     ("queues", {"workers": "1"}),
     ("queues", {"workers": "1", "wait": "spin"}),
 )
@@ -82,6 +83,7 @@ DRAWN = (
     ("sbuf", {"workers": "2", "clients": "6", "think": "0.0002"}),
     ("thread", {"clients": "6", "think": "0.0002"}),
     ("iterative", {"clients": "6", "connection": "per_request"}),
+    ("fork", {"clients": "6", "children": "4", "connection": "per_request"}),
     ("queues", {"workers": "3", "clients": "4", "steal": "next"}),
     ("queues", {"workers": "2", "clients": "3", "wait": "spin"}),
 )

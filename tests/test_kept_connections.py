@@ -1,4 +1,4 @@
-"""Servers whose threads keep a connection until it ends: who waits for that, and how they stop whatever their peers do."""
+"""Servers whose threads or processes keep a connection until it ends: who waits for that, and how they stop whatever their peers do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ KEEPING: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("thread", {"threads": "3"}),
     ("sbuf", {"hold": "connection", "workers": "3"}),
 )
+FORKING: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ("fork", {"children": "3"}),
+    ("prefork", {"workers": "3"}),
+)
 KNOWN = wire.EXCHANGES["synthetic"][0]
 
 
-@pytest.mark.parametrize(("server", "options"), KEEPING)
+@pytest.mark.parametrize(("server", "options"), KEEPING + FORKING)
 def test_connections_beyond_those_served_at_once_wait_until_one_ends(server, options):
     most = registry.serves_at_once(server, options)
     with Server("synthetic", server, options) as running:
@@ -85,7 +89,7 @@ PEERS = {
 
 
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize(("server", "options"), KEEPING)
+@pytest.mark.parametrize(("server", "options"), KEEPING + FORKING)
 def test_stops_in_time_whatever_a_peer_does(server, options, peer):
     with Server("stock", server, {"stocks": "1000", **options}) as running, PEERS[peer](running.port):
         assert wire.eventually(lambda: trials.total(running, "accepted") == 1)
@@ -103,7 +107,7 @@ def test_a_server_that_waits_for_a_place_stops_too():
         waiting.close()
 
 
-@pytest.mark.parametrize(("server", "accepted"), [("iterative", 1), ("thread", 3)])
+@pytest.mark.parametrize(("server", "accepted"), [("iterative", 1), ("thread", 3), ("fork", 3)])
 def test_a_short_accept_queue_is_the_iterative_servers_limit_alone(server, accepted):
     """backlog=1 holds two connections; whose SYN comes then sends it again, a second later, until there is room."""
     with Server("synthetic", server, {"backlog": "1"}) as running:

@@ -158,6 +158,10 @@ STOPS = [
     ("prime", "queues", {"steal": "next", "chunk": "5"}),
     ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "epoll"}),
     ("synthetic", "queues", {"connection": "per_request"}),
+    ("prime", "fork", {}),
+    ("synthetic", "fork", {"connection": "per_request"}),
+    ("prime", "prefork", {}),
+    ("synthetic", "prefork", {"connection": "per_request"}),
 ]
 
 

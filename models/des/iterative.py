@@ -39,6 +39,6 @@ def _loop(world: World, thread: Thread, ready: Inbox, service: Service) -> Steps
             yield from inbox.wait(world, thread)
             inbox.items.clear()
             if not ended(connection):
-                cost = event + way(world, connection, thread)
+                cost = event + way(world, connection, connection.server, thread)
                 yield from serve(world, thread, service, connection.request, cost)
                 yield from reply(world, connection, thread)

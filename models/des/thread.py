@@ -51,7 +51,7 @@ def _attend(world: World, thread: Thread, connection: Connection, service: Servi
         last = ended(connection)
         if not last:
             last = connection.once and connection.request.rounds == 0
-            price = cost + way(world, connection, thread)
+            price = cost + way(world, connection, connection.server, thread)
             yield from serve(world, thread, service, connection.request, price)
             yield from reply(world, connection, thread)
         if last:

@@ -47,8 +47,8 @@ static int read_arguments(int count, char **words, struct arguments *arguments, 
 }
 
 static struct counters *map_counters(int fd) {
-    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    void *page = mmap(NULL, counters_size(), PROT_READ | PROT_WRITE, flags, fd, 0);
+    int flags = fd < 0 ? MAP_ANONYMOUS : 0;
+    void *page = mmap(NULL, counters_size(), PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
     return page == MAP_FAILED ? NULL : page;
 }
 
@@ -76,6 +76,7 @@ int main(int count, char **words) {
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);
     sigprocmask(SIG_BLOCK, &stops, NULL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, as it may be by inheritance, the kernel would forget who ended */
     int signals = signalfd(-1, &stops, SFD_CLOEXEC);
     struct counters *counters = map_counters((int)arguments.counters);
     if (signals < 0 || !counters) {
@@ -95,8 +96,8 @@ int main(int count, char **words) {
         config_destroy(config);
         return fail(rc == -EINVAL ? 2 : 1, message);
     }
-    printf("listening on %s:%u\n", arguments.host, host_port(host));
-    fflush(stdout);
+    /* Not printf, which allocates: a server that forks may be doing so by now. */
+    dprintf(STDOUT_FILENO, "listening on %s:%u\n", arguments.host, host_port(host));
     await_stop(signals, (int)arguments.alive);
     rc = host_stop(host);
     config_destroy(config);

@@ -39,7 +39,7 @@ static int check(const struct service_ops *service, const struct server_ops *ser
         if (rc)
             return rc;
     }
-    return 0;
+    return server->processes ? config_set(config, "processes", "yes") : 0;
 }
 
 static int bring_up(struct host *host, const char *address, uint16_t port, struct config *config,

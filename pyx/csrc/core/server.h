@@ -26,7 +26,8 @@ struct server_ops {
     /* How many connections it serves at once, for this configuration; those beyond are not refused, but wait
      * until one of these ends. NULL, or 0: all. */
     int (*serves_at_once)(const struct config *config);
-    /* How many threads will be inside service->run at once, for this configuration. */
+    int processes; /* it serves in processes that it forks: only a process made for it may run it */
+    /* How many threads, or processes, will be inside service->run at once, for this configuration. */
     int (*threads)(const struct config *config);
     int (*create)(const struct server_env *env, char *message, size_t size, void **server);
     int (*start)(void *server);

@@ -31,11 +31,19 @@ struct service_ops {
     /* Server side; all of it NULL or 0 in a service that has a client side only. */
     size_t session_size; /* bytes, given zeroed to open */
 
-    /* `threads`: how many threads may be inside run at the same time. On failure message gets one line. */
+    /* `threads`: how many threads may be inside run at the same time. The word processes=yes in the settings
+     * says that these are processes, forked after create: what sessions share must then lie in shared memory,
+     * and its locks be of the kind that survives a killed holder. create and destroy are called in their
+     * parent alone, open to close in one of them, and descriptors that create leaves open are not open there.
+     * On failure message gets one line. */
     int (*create)(const struct config *config, int threads, char *message, size_t size, void **service);
     void (*destroy)(void *service);
     int (*open)(void *service, void *session);
     void (*close)(void *service, void *session);
+
+    /* Only with processes=yes, in their parent: the process `pid` was killed or crashed, and did not close
+     * the session that it may have had. NULL where nothing hangs on that. */
+    void (*lost)(void *service, int pid);
 
     /* Tells an open session the address of its peer. NULL where the service does not care; never called where
      * there is no network. */

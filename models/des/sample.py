@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from models.costs import Demand
 from models.des.records import COLUMNS
-from models.scenario import Scenario
+from models.scenario import Scenario, ScenarioError
 
 Column = NDArray[np.float64]
 SHOW = 0  # the number of stock's operation that only reads
@@ -56,6 +56,15 @@ class Sample:
         columns = {name: np.asarray(known[name], dtype=float) for name in COLUMNS}
         seconds = np.array([s for tasks in demand.tasks for s in tasks], dtype=float)
         return cls(columns, seconds, demand.rounds, int(lock.max(initial=-1)) + 1)
+
+
+def refuse_service(scenario: Scenario) -> None:
+    """Raises ScenarioError where the service's work is not what the models take it to be."""
+    if scenario.get("lock") == "none":
+        raise ScenarioError(
+            "stock has no model for lock=none, which loses orders; "
+            "python -m harness predict --set lock=none supposes a lock that nobody ever waits for"
+        )
 
 
 def _locks(demand: Demand, scenario: Scenario | None) -> tuple[Column, Column]:

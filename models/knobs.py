@@ -116,6 +116,14 @@ def declared(kind: str, name: str) -> Mapping[str, Any]:
     return imported.KINDS[kind][name] if name == imported.NAME else variants(kind)[name]
 
 
+def serves_at_once(server: str, options: Mapping[str, Value]) -> int | None:
+    """How many connections the server serves at once, the others waiting until one ends; None: all, as far as is known."""
+    if server not in registry.servers():
+        return None
+    found: int | None = registry.serves_at_once(server, {name: text_of(v) for name, v in options.items()})
+    return found
+
+
 def of_variant(kind: str, name: str) -> tuple[Knob, ...]:
     """The knobs of one variant."""
     found = []

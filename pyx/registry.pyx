@@ -37,6 +37,24 @@ def servers():
     return found
 
 
+def serves_at_once(str name, options):
+    """How many connections the server serves at once with these settings, the others waiting until one ends; None: all.
+
+    Raises
+    ------
+    ValueError
+        When there is no such server.
+    """
+    cdef const core.server_ops *ops = core.registry_server(name.encode())
+    if ops == NULL:
+        raise ValueError(f"{name}: no such server")
+    if ops.serves_at_once == NULL:
+        return None
+    cdef Settings settings = Settings(options)
+    settings.fill(ops.knobs)
+    return ops.serves_at_once(settings.config) or None
+
+
 def services():
     """Every service: {name: {summary, operations, serves, knobs}}; those that do not serve are a client side only."""
     found = {}

@@ -22,13 +22,17 @@ def settings_of(server: str) -> list[dict[str, str]]:
         if knob["type"] == "choice":
             found += [{knob["name"]: word} for word in knob["allowed"].split("|") if word != knob["default"]]
     for settings in found:
-        if settings.get("hold") == "connection":
-            # A worker that keeps its connection serves no other: fewer than clients would starve the rest.
-            settings["workers"] = str(CLIENTS)
         if settings.get("wait") == "spin":
             # Threads that spin keep the processors from those with work: few of them, so that work gets done.
             settings["workers"] = "2"
     return found
+
+
+def clients_of(server: str, settings: dict[str, str]) -> int:
+    """As many as are served at once where connections are kept: the rest would starve."""
+    if settings.get("connection") == "per_request":
+        return CLIENTS
+    return min(CLIENTS, registry.serves_at_once(server, settings) or CLIENTS)
 
 
 SERVED = [name for name, row in registry.services().items() if row["serves"]]
@@ -68,12 +72,12 @@ def test_every_service_has_its_bytes_written_down():
 
 @pytest.mark.parametrize(("service", "server", "settings"), CASES)
 def test_answers_a_load_and_accounts_for_it(service, server, settings):
-    ours = wire.descriptors()
+    ours, clients = wire.descriptors(), clients_of(server, settings)
     running = Server(service, server, settings)
     try:
         assert running.alive() and 0 < running.port < 65536
         its = wire.descriptors(running.pid)
-        options = {**settings, "clients": str(CLIENTS)}
+        options = {**settings, "clients": str(clients)}
         window = 0.4 if settings.get("wait") == "spin" else 0.1
         load = Load(
             "closed", service, options, running.host, running.port, 1, 0.0, window, running.pid, running.page
@@ -81,20 +85,20 @@ def test_answers_a_load_and_accounts_for_it(service, server, settings):
         raw = load.run()
         assert not any(raw["errors"].values()), raw["errors"]
         assert not any(raw["errors_outside"].values()), raw["errors_outside"]
-        assert raw["clients"] == CLIENTS
+        assert raw["clients"] == clients
         replies = trials.answered(raw)
         assert replies > 0
         del load
         assert wire.eventually(lambda: trials.total(running, "closed") == trials.total(running, "accepted"))
         count = {name: trials.total(running, name) for name in ("accepted", "requests", "tasks", "cpu_ns")}
         # At the window's end each client has at most one reply unread, and may have asked once more since.
-        assert replies <= count["requests"] <= replies + 2 * CLIENTS
+        assert replies <= count["requests"] <= replies + 2 * clients
         if settings.get("connection") == "per_request":
-            assert count["requests"] <= count["accepted"] <= count["requests"] + 2 * CLIENTS
+            assert count["requests"] <= count["accepted"] <= count["requests"] + 2 * clients
         else:
-            assert count["accepted"] == CLIENTS
+            assert count["accepted"] == clients
         each = tasks_of_request(service, server)
-        assert count["requests"] * each <= count["tasks"] <= (count["requests"] + 2 * CLIENTS) * each
+        assert count["requests"] * each <= count["tasks"] <= (count["requests"] + 2 * clients) * each
         assert 0 < count["cpu_ns"] * 1e-9 <= wire.processor_seconds(running.pid) + 0.05
         assert wire.eventually(lambda: wire.descriptors(running.pid) == its), "descriptors leak in the server"
     finally:

@@ -106,7 +106,7 @@ def test_content_that_waits_to_be_asked_for_is():
         wire.exchange(peer, b"abc", re.compile(rb"(?s)HTTP/1\.1 405 .*\r\n\r\n405 Method Not Allowed\n"))
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("server", trials.serving(2))
 def test_a_peer_that_does_not_read_keeps_no_thread_busy(server):
     with Server("http", server, {"message": "100000"}) as running, wire.connect(running.port) as peer:
         peer.setblocking(False)

@@ -214,7 +214,7 @@ def test_counters_live_in_memory_without_a_name():
         assert "/dev/shm" not in maps and "/dev/shm" not in "".join(wire.descriptors(server.pid).values())
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("server", trials.serving(15))
 def test_a_server_out_of_descriptors_waits_without_spinning_and_recovers(server):
     known = wire.EXCHANGES["synthetic"][0]
     with Server("synthetic", server, {"backlog": "256"}) as running:
@@ -252,6 +252,29 @@ def test_a_server_out_of_descriptors_waits_without_spinning_and_recovers(server)
 
 
 @pytest.mark.parametrize("server", SERVERS)
+def test_a_server_without_any_descriptor_serves_when_there_are_some_again(server):
+    known = wire.EXCHANGES["synthetic"][0]
+    with Server("synthetic", server) as running:
+        plenty = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (3, plenty[1]))  # those up to 2 are open
+        waiting = [wire.connect(running.port) for _ in range(5)]
+        try:
+            for peer in waiting:
+                peer.sendall(known.request)
+            assert wire.eventually(lambda: trials.total(running, "errors") > 2)
+            assert trials.total(running, "accepted") == 0
+            resource.prlimit(running.pid, resource.RLIMIT_NOFILE, plenty)
+            for peer in waiting:
+                wire.take(peer, known.reply)
+                peer.close()
+            assert wire.eventually(lambda: trials.total(running, "closed") == 5)
+        finally:
+            for peer in waiting:
+                peer.close()
+        assert running.stop() == 0
+
+
+@pytest.mark.parametrize("server", trials.serving(2))
 def test_a_peer_that_does_not_read_holds_up_nobody_else(server):
     with Server("stock", server, {"stocks": "1000"}) as running:
         with wire.connect(running.port) as deaf, wire.connect(running.port) as other:

@@ -13,7 +13,14 @@ from typing import Any
 import wire
 from pyx.load import Load
 
+from pyx import registry
 from pyx.server import Server
+
+
+def serving(connections: int) -> list[str]:
+    """The servers that, as they are by default, serve so many connections at once."""
+    least = {name: registry.serves_at_once(name, {}) or connections for name in registry.servers()}
+    return sorted(name for name, most in least.items() if most >= connections)
 
 
 def total(server: Server, counter: str, role: str | None = None) -> int:

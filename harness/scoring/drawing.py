@@ -85,7 +85,7 @@ def draw(seed: int = SEED, count: int = CONFIGURATIONS) -> tuple[Scenario, ...]:
     for _ in range(100 * count):
         (service, server), pressure = dealer.one("strata", strata)
         options = _settings(service, server, dealer)
-        options.update(_load(options, pressure, dealer))
+        options.update(_load(server, options, pressure, dealer))
         scenario = Scenario.of(service, server, LOAD, seed, options)
         if modelled(scenario):
             found.setdefault(scenario.key, scenario)
@@ -136,7 +136,9 @@ def _choices(service: str, server: str, name: str) -> tuple[str, ...]:
     return tuple(v for v in values if modelled(Scenario.of(service, server, LOAD, options={name: v})))
 
 
-def _load(options: dict[str, Value], pressure: str, dealer: Dealer) -> Iterator[tuple[str, Value]]:
+def _load(
+    server: str, options: dict[str, Value], pressure: str, dealer: Dealer
+) -> Iterator[tuple[str, Value]]:
     """Clients, and a think time (s) that has them ask for about as much as the pressure says."""
     (low, high), limits = PRESSURES[pressure]
     if options.get("wait") == "spin":
@@ -145,8 +147,7 @@ def _load(options: dict[str, Value], pressure: str, dealer: Dealer) -> Iterator[
     yield "clients", clients
     if limits is None:
         return
-    held = options.get("hold") == "connection"  # the clients beyond the workers then wait for ever
-    served = min(clients, int(options["workers"])) if held else clients
+    served = min(clients, knobs.serves_at_once(server, options) or clients)  # those beyond wait for ever
     demand = EXCHANGE + INTEGER * float(options.get("array", 0))
     think = served * demand / (CPUS * dealer.between(("pressure", pressure), *limits))
     yield "think", float(f"{min(think, served / FEWEST_REPLIES):.2g}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from models import knobs
 from models.des.outcome import Outcome
 from models.scenario import Scenario
 
@@ -42,11 +43,10 @@ def check(scenario: Scenario, outcome: Outcome) -> None:
 
 
 def unserved(scenario: Scenario) -> float:
-    """Clients whose requests are never answered, because no worker is left for their connections."""
+    """Clients whose requests are never answered, because the server is kept by the connections of others."""
     ends = scenario.load == "forked" or scenario.get("connection") == "per_request"
-    if ends or scenario.get("hold") != "connection":
-        return 0.0
-    return max(scenario.number("clients") - scenario.number("workers"), 0.0)
+    most = None if ends else knobs.serves_at_once(scenario.server, dict(scenario.options))
+    return 0.0 if most is None else max(scenario.number("clients") - most, 0.0)
 
 
 def _little(outcome: Outcome, stuck: float, edge: float) -> None:

@@ -52,8 +52,8 @@ static int read_arguments(int count, char **words, struct arguments *arguments, 
 }
 
 static struct counters *map_counters(int fd) {
-    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    void *page = mmap(NULL, counters_size(), PROT_READ | PROT_WRITE, flags, fd, 0);
+    int flags = fd < 0 ? MAP_ANONYMOUS : 0;
+    void *page = mmap(NULL, counters_size(), PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
     return page == MAP_FAILED ? NULL : page;
 }
 
@@ -81,6 +81,7 @@ int main(int count, char **words) {
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);
     sigprocmask(SIG_BLOCK, &stops, NULL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, as it may be by inheritance, the kernel would forget who ended */
     int signals = signalfd(-1, &stops, SFD_CLOEXEC);
     struct counters *counters = map_counters((int)arguments.counters);
     if (signals < 0 || !counters) {

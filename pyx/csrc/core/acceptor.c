@@ -54,6 +54,11 @@ void acceptor_pause(struct acceptor *acceptor) {
         acceptor->paused_until = clock_now() + PAUSE_MS * INT64_C(1000000);
 }
 
+void acceptor_resume(struct acceptor *acceptor) {
+    if (acceptor->paused_until && !control(acceptor, EPOLL_CTL_MOD, acceptor->listener, EPOLLIN, NULL))
+        acceptor->paused_until = 0;
+}
+
 static int64_t count_wait(struct counter_block *me, int64_t start) {
     int64_t now = clock_now();
     COUNT(me, polls, 1);
@@ -82,9 +87,8 @@ int acceptor_wait(struct acceptor *acceptor, struct epoll_event *events, int cap
     int64_t start = clock_now();
     int count = epoll_wait(acceptor->epoll, events, capacity, acceptor->paused_until ? PAUSE_MS : -1);
     int64_t now = count_wait(me, start);
-    if (acceptor->paused_until && now >= acceptor->paused_until &&
-        !control(acceptor, EPOLL_CTL_MOD, acceptor->listener, EPOLLIN, NULL))
-        acceptor->paused_until = 0;
+    if (now >= acceptor->paused_until)
+        acceptor_resume(acceptor);
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == acceptor)
             return -ECANCELED;

@@ -33,8 +33,9 @@ int acceptor_wake(struct acceptor *acceptor);
 /* Sleeps until a connection comes and gives its descriptor; -ECANCELED after acceptor_wake. */
 int acceptor_next(struct acceptor *acceptor, struct counter_block *me);
 
-/* Leaves waiting connections alone for 10 ms. */
+/* Leaves waiting connections alone for 10 ms, or until acceptor_resume (which is for acceptor_wait). */
 void acceptor_pause(struct acceptor *acceptor);
+void acceptor_resume(struct acceptor *acceptor);
 
 /* Sleeps until something is ready and gives how many events it wrote: data.ptr is NULL when connections wait
  * to be taken, otherwise the tag of a connection, which is disarmed by that. May give 0. -ECANCELED after

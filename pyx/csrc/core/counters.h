@@ -3,13 +3,17 @@
  * The page is made by whoever starts the server (an anonymous file, or private memory for an in-process
  * server) and only grows: a thread that ends gives its block back as it stands and the next thread of the
  * same role goes on in it, so the sum over blocks is exact at all times and nothing is ever reset. Each block
- * has one writer; a reader may see a value one step old, never a torn one. */
+ * has one writer; a reader may see a value one step old, never a torn one. A process that a server forks
+ * writes the block that its forker lends it, and the forker takes it back when the process has ended. */
 #ifndef KNEEPOINT_COUNTERS_H
 #define KNEEPOINT_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+struct rusage;
 
 /* X(name, unit, kind, what it counts). Kind: sum = add over threads; gauge = the value now; peak = the
  * highest so far. */
@@ -33,7 +37,8 @@
     X(demand_ns, "ns", "sum", "demand drawn by the synthetic service")                                       \
     X(cpu_ns, "ns", "sum", "processor time used")                                                            \
     X(switches, "switches", "sum", "voluntary context switches")                                             \
-    X(preemptions, "switches", "sum", "involuntary context switches")
+    X(preemptions, "switches", "sum", "involuntary context switches")                                        \
+    X(died, "processes", "sum", "serving processes that were killed or crashed")
 
 enum counter_role {
     ROLE_NONE,
@@ -52,6 +57,9 @@ struct counter_block {
     _Atomic uint64_t tid;   /* the owner, or the last one */
     int64_t published;      /* when the owner last ran counters_publish */
     uint64_t base[3];       /* cpu_ns, switches, preemptions of the block's earlier owners */
+    /* 0: the owner is a thread of the server's own process. Else a process: its number, -1 when it has
+     * ended. */
+    _Atomic int process;
 #define COUNTER_FIELD(name, unit, kind, help) _Atomic uint64_t name;
     COUNTER_LIST(COUNTER_FIELD)
 #undef COUNTER_FIELD
@@ -72,6 +80,17 @@ static inline size_t counters_size(void) {
  * tid 0). */
 struct counter_block *counters_claim(struct counters *counters, enum counter_role role);
 void counters_release(struct counter_block *block);
+
+/* A block that its owner lends to a process: counters_lend just before the fork, counters_lent after it. When
+ * the process has been waited for, counters_settle takes the block back, with all that it used, which nobody
+ * else knows if it was killed. counters_vacate gives up a block that is not lent. */
+void counters_lend(struct counter_block *block);
+void counters_lent(struct counter_block *block, pid_t pid);
+void counters_settle(struct counter_block *block, const struct rusage *usage);
+void counters_vacate(struct counter_block *block);
+
+/* Processor time of a block that is or was lent, up to now. */
+int64_t counters_process_cpu(struct counter_block *block);
 
 /* Adds to a counter of a block that the caller owns: one writer, so no locked instruction is needed. */
 #define COUNT(block, name, amount)                                                                           \

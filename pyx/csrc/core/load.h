@@ -37,7 +37,8 @@ struct load_errors {
 /* What is read at one edge of the window, by a thread that asks nothing itself. */
 struct load_edge {
     int64_t time;       /* clock_now */
-    int64_t server_cpu; /* ns of processor time of the server process; -1 when it cannot be read */
+    int64_t server_cpu; /* ns of processor time of the server process, and, as the counters tell, of those
+                           that it forks; -1 when it cannot be read */
     int64_t load_cpu;   /* ns, all load threads; -1 unknown */
     int64_t load_wait;  /* ns that load threads waited for a processor (/proc/self/task/TID/schedstat); -1
                            unknown */

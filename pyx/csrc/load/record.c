@@ -39,6 +39,8 @@ void load_edge_sample(const struct load_env *env, struct load_edge *edge) {
         uint32_t role = atomic_load(&block->role);
         if (role >= LOAD_ROLES)
             continue;
+        if (edge->server_cpu >= 0 && !env->server_tree && atomic_load(&block->process))
+            edge->server_cpu += counters_process_cpu(block);
         uint64_t *sum = edge->role[role];
         int k = 0;
 #define COUNTER_ADD(name, unit, kind, help)                                                                  \

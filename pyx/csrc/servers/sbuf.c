@@ -20,16 +20,15 @@
  * Stop: set `stopping`, close the buffer (which frees an acceptor that waits for a slot and workers that wait
  * for items), wake the acceptor by eventfd, shut down every listed socket (which ends a worker's blocking
  * call; with hold=request none blocks). The acceptor may still list one more connection: the closed buffer
- * refuses it, so no worker gets it. A worker looks at `stopping` before each read, as a socket that is shut
- * down still yields what a peer goes on sending. Work that runs is waited for. The stopper, alone after the
- * joins, frees what is left in the list.
+ * refuses it, so no worker gets it. Work that runs is waited for. The stopper, alone after the joins, frees
+ * what is left in the list.
  *
- * Counters: the acceptor's as core/acceptor.h says, and a worker's blocking receive (hold=connection) in the
- * same way; semaphores are tried first, which costs nothing, so there sleeps are exact. */
+ * Counters: the acceptor's as core/acceptor.h says, and a worker's blocking receive (hold=connection) as
+ * core/blocking.h does; semaphores are tried first, which costs nothing, so there sleeps are exact. */
 #include "../core/acceptor.h"
+#include "../core/blocking.h"
 #include "../core/boundedbuf.h"
 #include "../core/clock.h"
-#include "../core/conn.h"
 #include "../core/registry.h"
 
 #include <errno.h>
@@ -45,10 +44,7 @@ static const struct knob knobs[] = {
     {0},
 };
 
-enum {
-    BATCH = 256,
-    SLEEP_NS = 5000, /* a receive that took longer has slept */
-};
+enum { BATCH = 256 };
 
 struct sbuf_server {
     struct server_env env;
@@ -68,6 +64,10 @@ static int threads(const struct config *config) {
     return (int)config_int(config, "workers");
 }
 
+static int serves_at_once(const struct config *config) {
+    return config_is(config, "hold", "connection") ? threads(config) : 0;
+}
+
 static void enlist(struct sbuf_server *server, struct conn *conn) {
     pthread_mutex_lock(&server->list_lock);
     conn_list_add(&server->conns, conn);
@@ -84,19 +84,7 @@ static void end(struct sbuf_server *server, struct conn *conn, struct counter_bl
 
 /* hold=connection: until the connection ends. */
 static void serve_connection(struct sbuf_server *server, struct conn *conn, struct counter_block *me) {
-    int rc = 0;
-    while (rc >= 0 && !atomic_load(&server->stopping)) {
-        int64_t start = clock_now();
-        rc = conn_fill(conn, 0);
-        int64_t now = clock_now();
-        if (now - start > SLEEP_NS) {
-            COUNT(me, sleeps, 1);
-            COUNT(me, wait_ns, now - start);
-        }
-        counters_publish(me, now);
-        if (rc >= 0)
-            rc = conn_serve(conn, 0, me);
-    }
+    blocking_serve(conn, &server->stopping, me);
     end(server, conn, me);
 }
 
@@ -267,7 +255,7 @@ static const struct server_ops sbuf_ops = {
     .name = "sbuf",
     .summary = "an acceptor hands connections to a fixed pool of threads through a bounded buffer",
     .knobs = knobs,
-    .max_connections = 0,
+    .serves_at_once = serves_at_once,
     .threads = threads,
     .create = create,
     .start = start,

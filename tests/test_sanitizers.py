@@ -5,6 +5,7 @@ So both are checked, and, on programs made to fault, that sanitizers do report h
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def test_a_fault_is_seen_in_status_and_log(fault, logs, tmp_path):
 SHORT = {
     "select": {"lock": "readers_writers", "index": "bst"},
     "sbuf": {"lock": "readers_writers", "index": "balanced", "workers": "4", "queue_slots": "8"},
-    "queues": {"lock": "mutex", "index": "balanced", "workers": "4", "steal": "next", "accept": "epoll"},
+    "queues": {"lock": "seqlock", "index": "hash", "workers": "4", "steal": "next", "accept": "epoll"},
 }
 
 
@@ -297,6 +298,17 @@ def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     quiet(logs)
 
 
+@pytest.mark.parametrize(
+    "lock", ["mutex", *(pytest.param(lock, marks=pytest.mark.long) for lock in ("global", "seqlock"))]
+)
+def test_killed_processes_leave_a_table_that_can_be_used(builds, logs, tmp_path, lock):
+    """ThreadSanitizer has no word on processes."""
+    output = run_program([link(builds["address"], "stock_killed", tmp_path), tmp_path, lock])
+    moments, orders = map(int, re.findall(r"\d+", output))
+    assert orders > 1000 and (moments > 100 or not moments)
+    quiet(logs)
+
+
 @pytest.mark.parametrize("rounds", [5_000, pytest.param(50_000, marks=pytest.mark.long)])
 def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tmp_path, rounds):
     output = run_program([link(builds["address"], "wire_fuzz", tmp_path), rounds])
@@ -306,8 +318,16 @@ def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tm
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("index", ["bst", "balanced"])
-@pytest.mark.parametrize("lock", ["readers_writers", "mutex", "global"])
+@pytest.mark.parametrize(
+    ("lock", "index"),
+    [
+        ("readers_writers", "bst"),
+        ("rwlock", "balanced"),
+        ("mutex", "hash"),
+        ("global", "array"),
+        ("seqlock", "balanced"),
+    ],
+)
 @pytest.mark.parametrize("server", SHORT)
 def test_stock_invariant_for_every_lock_and_index(built, logs, server, lock, index):
     options = {**SHORT[server], "lock": lock, "index": index}

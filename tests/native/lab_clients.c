@@ -4,7 +4,7 @@
  *     lab_clients HOST PORT N    "multiclient": N forked clients, ORDERS random requests each
  *     lab_clients HOST PORT      "stockclient": a line of standard input is a request, until it ends
  *
- * What a reply says goes to standard output. The reading is that of the course's robust I/O: it goes on until
+ * Requests and what replies say go to standard output, each client's at once. The reading is that of the course's robust I/O: it goes on until
  * the buffer is full or the server closes, so a server that sends less leaves its client waiting for ever.
  * Exit status 1: no connection, a write failed, or a reply was shorter. */
 #define _GNU_SOURCE
@@ -60,7 +60,7 @@ static int ask(int fd, const char *line) {
     char reply[MAXLINE];
     if (write_all(fd, line, strlen(line)) || read_full(fd, reply) != MAXLINE || reply[MAXLINE - 1])
         return -1;
-    return fputs(reply, stdout) < 0 ? -1 : 0;
+    return fputs(line, stdout) < 0 || fputs(reply, stdout) < 0 ? -1 : 0;
 }
 
 static int order(int fd) {
@@ -76,6 +76,7 @@ static int order(int fd) {
 
 static int be_client(const char *host, const char *port) {
     int fd = connect_to(host, port), failed = fd < 0;
+    setvbuf(stdout, NULL, _IOFBF, 1 << 18);
     srand((unsigned)getpid());
     for (int i = 0; !failed && i < ORDERS; i++)
         failed = order(fd) < 0;

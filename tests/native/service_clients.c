@@ -56,6 +56,17 @@ static void stock_clients(void) {
     remove("stocks.txt");
 }
 
+/* A buy beyond the funds is right where there are funds. */
+static void stock_accounts(void) {
+    for (int accounts = 0; accounts < 2; accounts++) {
+        const char *const settings[][2] = {{"mix", "buy"}, {"accounts", accounts ? "on" : "off"}};
+        struct subject subject;
+        begin(&subject, "stock", settings, 2);
+        expect(&subject, "accounts", "Not enough funds\n", 17, accounts ? 1 : -EBADMSG);
+        end(&subject);
+    }
+}
+
 /* Only what the server confirmed is in the ledger. */
 static void stock_ledger(void) {
     static const char *const settings[][2] = {{"mix", "buy:1,sell:1"}, {"stocks", "3"}};
@@ -239,6 +250,7 @@ int main(int count, char **words) {
         return 2;
     }
     stock_clients();
+    stock_accounts();
     stock_ledger();
     stock_mix();
     prime_client("1", 1);

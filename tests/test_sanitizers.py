@@ -249,7 +249,7 @@ def run_program(words):
 
 
 def test_services_answer_their_own_clients(built, logs, tmp_path):
-    output = run_program([link(built, "service_loop", tmp_path), "rounds=20"])
+    output = run_program([link(built, "service_loop", tmp_path), "rounds=8"])
     assert int(output.split()[0]) > 1000
     quiet(logs)
 

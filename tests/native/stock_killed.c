@@ -28,7 +28,7 @@ enum {
     DIGIT_BITS = 15,
     MIDDLE = 1 << (DIGIT_BITS - 1),
     FARTHEST = MIDDLE - 2,
-    KILLS = 150,
+    KILLS = 80,
     STUCK_AFTER = 30, /* s */
 };
 

@@ -242,7 +242,8 @@ cdef extern from "core/histogram.h":
 cdef extern from "core/host.h":
     struct host
     int host_start(const char *service, const char *server, const char *address, uint16_t port, config *config,
-                   counters *counters, char *message, size_t size, host **out)
+                   counters *counters, void (*complain)(const char *line), char *message, size_t size,
+                   host **out)
     uint16_t host_port(const host *host)
     int host_stop(host *host) nogil
 

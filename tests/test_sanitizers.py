@@ -5,6 +5,7 @@ So both are checked, and, on programs made to fault, that sanitizers do report h
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,7 +125,7 @@ SHORT = {
     "poll": {"lock": "mutex", "index": "bst"},
     "epoll": {"lock": "mutex", "index": "balanced"},
     "sbuf": {"lock": "readers_writers", "index": "balanced", "workers": "4", "queue_slots": "8"},
-    "queues": {"lock": "mutex", "index": "balanced", "workers": "4", "steal": "next", "accept": "epoll"},
+    "queues": {"lock": "seqlock", "index": "hash", "workers": "4", "steal": "next", "accept": "epoll"},
 }
 
 
@@ -277,7 +278,7 @@ def run_program(words):
 
 
 def test_services_answer_their_own_clients(built, logs, linked):
-    output = run_program([linked(built, "service_loop"), "rounds=20"])
+    output = run_program([linked(built, "service_loop"), "rounds=8"])
     assert int(output.split()[0]) > 1000
     quiet(logs)
 
@@ -326,6 +327,17 @@ def test_both_sides_of_services_byte_for_byte(builds, logs, linked, tmp_path, pr
     quiet(logs)
 
 
+@pytest.mark.parametrize(
+    "lock", ["mutex", *(pytest.param(lock, marks=pytest.mark.long) for lock in ("global", "seqlock"))]
+)
+def test_killed_processes_leave_a_table_that_can_be_used(builds, logs, linked, tmp_path, lock):
+    """ThreadSanitizer has no word on processes."""
+    output = run_program([linked(builds["address"], "stock_killed"), tmp_path, lock])
+    moments, orders = map(int, re.findall(r"\d+", output))
+    assert orders > 1000 and (moments > 100 or not moments)
+    quiet(logs)
+
+
 @pytest.mark.parametrize("rounds", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
 def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, linked, rounds):
     output = run_program([linked(builds["address"], "wire_fuzz"), rounds])
@@ -335,8 +347,16 @@ def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, li
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("index", ["bst", "balanced"])
-@pytest.mark.parametrize("lock", ["readers_writers", "mutex", "global"])
+@pytest.mark.parametrize(
+    ("lock", "index"),
+    [
+        ("readers_writers", "bst"),
+        ("rwlock", "balanced"),
+        ("mutex", "hash"),
+        ("global", "array"),
+        ("seqlock", "balanced"),
+    ],
+)
 @pytest.mark.parametrize("server", SHORT)
 def test_stock_invariant_for_every_lock_and_index(built, logs, server, lock, index):
     options = {**SHORT[server], "lock": lock, "index": index}

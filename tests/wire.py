@@ -232,6 +232,12 @@ def process_exists(pid: int) -> bool:
         return False
 
 
+def children(pid: int) -> list[int]:
+    """Process numbers of what a process forked, whichever thread of it did."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
 def processor_seconds(pid: int) -> float:
     """User and system time of a process, s."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

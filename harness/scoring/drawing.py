@@ -26,7 +26,7 @@ NUMBERS = {  # knobs that are drawn between two values, evenly in their logarith
     "stocks": (10, 400),  # in the padded dialect no more fit
     "message": (16, 4096),
 }
-UNCHANGED = ("status", "method")  # choices that do not change what a server does for a request
+UNCHANGED = ("status", "method", "unsafe")  # choices that do not change what a server does for a request
 PARTS = 4  # of such a range, each drawn from equally often
 
 # How many clients, and what they ask for at most over what the machine can give, roughly; None: they do not think.

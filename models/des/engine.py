@@ -23,7 +23,7 @@ from models.des.machine import NEEDED, Scheduler
 from models.des.model import Model, Run
 from models.des.outcome import Outcome, Usage
 from models.des.records import World
-from models.des.sample import Sample
+from models.des.sample import Sample, refuse_service
 from models.metrics import Estimate, Metrics
 from models.scenario import Scenario, ScenarioError
 
@@ -196,6 +196,7 @@ def model_of(scenario: Scenario, costs: Costs) -> Model:
     """The scenario's load and server on the machine that these costs are of."""
     load, server = _module(scenario.load), _module(scenario.server)
     refuse(scenario, load, server)
+    refuse_service(scenario)
 
     def build(world: World) -> None:
         load.build(world)

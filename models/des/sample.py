@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models import knobs
 from models.costs import Demand
 from models.des.records import COLUMNS
-from models.scenario import Scenario
+from models.scenario import Scenario, ScenarioError
 
 Column = NDArray[np.float64]
+HELD = ("readers_writers", "rwlock")  # locks of stock that stay with a process that is killed
 SHOW = 0  # the number of stock's operation that only reads
 
 
@@ -56,6 +58,20 @@ class Sample:
         columns = {name: np.asarray(known[name], dtype=float) for name in COLUMNS}
         seconds = np.array([s for tasks in demand.tasks for s in tasks], dtype=float)
         return cls(columns, seconds, demand.rounds, int(lock.max(initial=-1)) + 1)
+
+
+def refuse_service(scenario: Scenario) -> None:
+    """Raises ScenarioError where the service does not work as the models take it to, or not at all."""
+    lock = scenario.get("lock")
+    if lock in HELD and knobs.declared("server", scenario.server).get("processes"):
+        raise ScenarioError(
+            f"lock={lock}: server processes refuse it, as one that is killed would hold it for ever"
+        )
+    if lock == "none":
+        raise ScenarioError(
+            "stock has no model for lock=none, which loses orders; "
+            "python -m harness predict --set lock=none supposes a lock that nobody ever waits for"
+        )
 
 
 def _locks(demand: Demand, scenario: Scenario | None) -> tuple[Column, Column]:

@@ -30,6 +30,11 @@ static int fail(int status, const char *message) {
     return status;
 }
 
+/* One write, so that lines of several threads or processes do not mix. */
+static void complain(const char *line) {
+    dprintf(STDERR_FILENO, "kneepoint-server: %s\n", line);
+}
+
 static int read_arguments(int count, char **words, struct arguments *arguments, struct config *config) {
     *arguments = (struct arguments){.host = "127.0.0.1", .counters = -1, .alive = -1};
     const char *port = "0", *counters = NULL, *alive = NULL;
@@ -83,6 +88,10 @@ int main(int count, char **words) {
         config_destroy(config);
         return fail(1, strerror(errno));
     }
+    /* A file over its limit, and a reader of our words who is gone, are errors of a write and end no server.
+     */
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL);
     const char *cpus = config_text(config, "server_cpus");
     struct host *host = NULL;
@@ -91,7 +100,7 @@ int main(int count, char **words) {
         snprintf(message, sizeof(message), "server_cpus=%.64s: not a list of this machine's CPUs", cpus);
     else
         rc = host_start(arguments.service, arguments.server, arguments.host, (uint16_t)arguments.port, config,
-                        counters, message, sizeof(message), &host);
+                        counters, complain, message, sizeof(message), &host);
     if (rc) {
         config_destroy(config);
         return fail(rc == -EINVAL ? 2 : 1, message);

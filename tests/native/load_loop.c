@@ -234,7 +234,7 @@ static uint64_t try_server(const struct trial *trial, int64_t window_ns) {
     struct counters *counters = aligned_alloc(64, (counters_size() + 63) / 64 * 64);
     memset(counters, 0, counters_size());
     configure(trial, 1, &config);
-    int rc = host_start("synthetic", trial->server, "127.0.0.1", 0, config, counters, message,
+    int rc = host_start("synthetic", trial->server, "127.0.0.1", 0, config, counters, NULL, message,
                         sizeof(message), &host);
     if (rc)
         fail("%s", message);

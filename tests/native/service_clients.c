@@ -1,5 +1,5 @@
 /* What the clients of the services stock and prime accept: every right reply, and no wrong one; and the shape
- * of the stocks' search trees, which no reply shows.
+ * of the stocks' indices, which no reply shows.
  *
  *     service_clients FOLDER
  *
@@ -54,6 +54,17 @@ static void stock_clients(void) {
     stock_verdicts("buy:2", buys, sizeof(buys) / sizeof(*buys));
     stock_verdicts("sell:0.5,show:0", sells, sizeof(sells) / sizeof(*sells));
     remove("stocks.txt");
+}
+
+/* A buy beyond the funds is right where there are funds. */
+static void stock_accounts(void) {
+    for (int accounts = 0; accounts < 2; accounts++) {
+        const char *const settings[][2] = {{"mix", "buy"}, {"accounts", accounts ? "on" : "off"}};
+        struct subject subject;
+        begin(&subject, "stock", settings, 2);
+        expect(&subject, "accounts", "Not enough funds\n", 17, accounts ? 1 : -EBADMSG);
+        end(&subject);
+    }
 }
 
 /* Only what the server confirmed is in the ledger. */
@@ -181,7 +192,7 @@ static size_t insert(struct naive **root, struct naive *node) {
     return depth;
 }
 
-static void trees(void) {
+static void indices(void) {
     enum { COUNT = 1000 };
     static struct naive node[COUNT];
     static struct stock_row rows[COUNT];
@@ -189,29 +200,47 @@ static void trees(void) {
     random_seed(&random, 3, 3);
     for (int order = 0; order < 6; order++) {
         struct naive *root = NULL;
-        struct stock_index *inserted, *balanced;
+        struct stock_index *inserted, *balanced, *hash, *array;
         for (int i = 0; i < COUNT; i++) {
             int other = order == 0 ? i : order == 1 ? 0 : (int)random_below(&random, (uint64_t)i + 1);
             rows[i].id = rows[other].id;
             rows[other].id = 10 * i + 5;
         }
-        if (stock_index_create(STOCK_INDEX_BST, rows, COUNT, &inserted) ||
-            stock_index_create(STOCK_INDEX_BALANCED, rows, COUNT, &balanced))
+        if (stock_index_create("bst", rows, COUNT, &inserted) ||
+            stock_index_create("balanced", rows, COUNT, &balanced) ||
+            stock_index_create("hash", rows, COUNT, &hash) ||
+            stock_index_create("array", rows, COUNT, &array))
             abort();
+        size_t looks = 0;
         for (int i = 0; i < COUNT; i++) {
             node[i] = (struct naive){.id = rows[i].id};
             size_t depth = insert(&root, &node[i]), least = stock_index_depth(balanced, rows[i].id);
             check(stock_index_depth(inserted, rows[i].id) == depth, "bst depth",
                   order ? "shuffled" : "sorted", (long)stock_index_depth(inserted, rows[i].id));
             check(least >= 1 && least <= 10, "balanced depth", order ? "shuffled" : "sorted", (long)least);
-            check(stock_index_find(inserted, rows[i].id) == i &&
-                      stock_index_find(balanced, rows[i].id) == i &&
-                      stock_index_find(inserted, rows[i].id + 1) < 0 &&
-                      stock_index_find(balanced, rows[i].id - 6) < 0,
-                  "find", order ? "shuffled" : "sorted", i);
+            struct stock_index *indices[] = {inserted, balanced, hash, array};
+            for (int k = 0; k < 4; k++)
+                check(stock_index_find(indices[k], rows[i].id) == i &&
+                          stock_index_find(indices[k], rows[i].id + 1) < 0 &&
+                          stock_index_find(indices[k], rows[i].id - 6) < 0,
+                      "find", order ? "shuffled" : "sorted", k);
+            looks += stock_index_depth(hash, rows[i].id);
+            check(stock_index_depth(array, rows[i].id) <= 11, "array", "looks at more than its logarithm", i);
         }
+        /* Linear probing at a load of at most a half looks at 1.5 places on average (Knuth, 1963). */
+        check(looks < 2 * COUNT, "hash", "looks at too many places", (long)looks);
+        struct stock_row one = {.id = 7};
+        struct stock_index *single;
+        if (stock_index_create(order % 2 ? "hash" : "array", &one, 1, &single))
+            abort();
+        check(!stock_index_find(single, 7) && stock_index_find(single, 6) < 0 &&
+                  stock_index_find(single, 8) < 0,
+              "find", "of one", order);
+        stock_index_destroy(single);
         stock_index_destroy(inserted);
         stock_index_destroy(balanced);
+        stock_index_destroy(hash);
+        stock_index_destroy(array);
     }
 }
 
@@ -221,13 +250,14 @@ int main(int count, char **words) {
         return 2;
     }
     stock_clients();
+    stock_accounts();
     stock_ledger();
     stock_mix();
     prime_client("1", 1);
     prime_client("50", 50);
     prime_client("70000", 70000);
     garbage();
-    trees();
+    indices();
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

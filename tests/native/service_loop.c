@@ -410,6 +410,11 @@ static void configure(struct fixture *fixture) {
     }
 }
 
+/* Whether threads at the same time lose orders, as they were told to. */
+static int is_unsafe(const struct config *config) {
+    return config_is(config, "lock", "none") || config_is(config, "unsafe", "yes");
+}
+
 /* All combinations of one service. */
 static uint64_t try_service(const struct options *options, const struct service_ops *ops) {
     uint64_t exchanges = 0;
@@ -423,6 +428,10 @@ static uint64_t try_service(const struct options *options, const struct service_
         }
         if (config_fill(fixture.config, ops->knobs))
             fail(&fixture, "out of memory");
+        if (is_unsafe(fixture.config)) {
+            config_destroy(fixture.config);
+            continue;
+        }
         fixture.counters = need(aligned_alloc(_Alignof(struct counters), counters_size()));
         memset(fixture.counters, 0, counters_size());
         if (ops->create(fixture.config, (int)options->threads + 1, message, sizeof(message),

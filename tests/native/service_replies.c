@@ -56,6 +56,8 @@ static int begin(struct subject *subject, const char *service, const char *setti
 }
 
 static void end(struct subject *subject, int started) {
+    if (started && subject->ops->save && subject->ops->save(subject->service))
+        check(0, "saving at the end", "a failure");
     if (started)
         subject->ops->destroy(subject->service);
     config_destroy(subject->config);
@@ -196,14 +198,14 @@ static void harmless(struct subject *stock) {
 }
 
 static void stock_replies(void) {
-    static const char *const locks[] = {"readers_writers", "mutex", "global"}, *const indices[] = {
-                                                                                   "bst", "balanced"};
+    static const char *const locks[] = {"readers_writers", "rwlock", "mutex", "global", "seqlock", "none"};
+    static const char *const indices[] = {"bst", "balanced", "hash", "array"};
     for (int i = 0; i < 6; i++) {
         struct subject stock;
         char settings[5000];
         write_file("stock.txt", STOCKS);
-        snprintf(settings, sizeof(settings), "table=%s lock=%s index=%s", path_of("stock.txt"), locks[i % 3],
-                 indices[i / 3]);
+        snprintf(settings, sizeof(settings), "table=%s lock=%s index=%s unsafe=yes", path_of("stock.txt"),
+                 locks[i], indices[i % 4]);
         if (begin(&stock, "stock", settings)) {
             check(0, settings, stock.message);
             end(&stock, 0);
@@ -223,6 +225,47 @@ static void stock_replies(void) {
         expect_file("written at the end", "stock.txt", "3 6 500\n1 6 7\n20 0 1\n");
         check(access(path_of("stock.txt.partial"), F_OK) != 0, "the partial file", "left behind");
     }
+}
+
+/* A connection pays for what it buys from funds of its own. */
+static void accounts(void) {
+    static const char *const cases[][2] = {
+        {"funds\n", "[funds] 5000\n"},
+        {"buy 3 10\nfunds\n", "[buy] success\n[funds] 0\n"},
+        {"sell 3 10\nfunds\n", "[sell] success\n[funds] 10000\n"},
+        {"buy 3 11\nfunds\n", "Not enough funds\n[funds] 5000\n"},
+        {"buy 1 1\nfunds\n", "Not enough left stock\n[funds] 5000\n"},
+        {"buy 2 1\nfunds\n", "error: there is no stock 2\n[funds] 5000\n"},
+        {"buy 3 9223372036854775807\n", "Not enough funds\n"},
+        {"sell 1 9223372036854775807\nfunds\n", "error: the funds cannot hold so much more\n[funds] 5000\n"},
+        {"sell 20 1\nfunds\n", "error: stock 20 cannot hold so many more\n[funds] 5000\n"},
+        {"funds 1\n", "error: the commands are show, buy ID N, sell ID N, funds and exit\n"},
+        {"fund\n", "error: the commands are show, buy ID N, sell ID N, funds and exit\n"},
+    };
+    struct subject stock;
+    char settings[5000];
+    write_file("stock.txt", "3 10 500\n1 0 7\n20 9223372036854775807 1\n");
+    snprintf(settings, sizeof(settings), "accounts=on funds=5000 table=%s", path_of("stock.txt"));
+    check(!begin(&stock, "stock", settings), settings, stock.message);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        for (size_t piece = 1; piece < 100; piece *= 9) {
+            int rc;
+            struct buffer out = converse(&stock, cases[i][0], strlen(cases[i][0]), piece, &rc);
+            buffer_put(&out, "", 1);
+            check(!rc && !strcmp(buffer_data(&out), cases[i][1]), cases[i][0], buffer_data(&out));
+            buffer_free(&out);
+            /* What an order moved is moved back. */
+            const char *undo = i == 1 ? "sell 3 10\n" : "buy 3 10\n";
+            if (i == 1 || i == 2) {
+                out = converse(&stock, undo, strlen(undo), 99, &rc);
+                buffer_free(&out);
+            }
+        }
+    expect(&stock, "show\n", STOCKS "\n", 0);
+    end(&stock, 1);
+    check(!begin(&stock, "stock", ""), "no accounts", stock.message);
+    expect(&stock, "funds\n", COMMANDS, 0);
+    end(&stock, 1);
 }
 
 static void padded(const char *request, const char *reply, struct subject *stock, int rc) {
@@ -288,8 +331,27 @@ static void refusals(void) {
         {"", ":1: the file holds no stock"},
         {"\n\n", ":3: the file holds no stock"},
     };
+    static const char *const settled[][2] = {
+        {"lock=none",
+         "lock=none: 4 threads would overwrite each other's orders; take a lock, or say unsafe=yes"},
+        {"lock=none processes=yes",
+         "lock=none: 4 processes would overwrite each other's orders; take a lock, or say unsafe=yes"},
+        {"lock=rwlock processes=yes",
+         "lock=rwlock: it would stay held by a process that is killed (pthread has no "
+         "robust readers-writers lock); processes can use mutex, global or seqlock"},
+        {"lock=readers_writers processes=yes",
+         "lock=readers_writers: it would stay held by a process that is killed (semaphores do not know their "
+         "holders); processes can use mutex, global or seqlock"},
+        {"table=/dev/zero", "/dev/zero: not a regular file"},
+        {"table=/", "/: not a regular file"},
+    };
     struct subject stock;
     char settings[5000], expected[5000];
+    for (size_t i = 0; i < sizeof(settled) / sizeof(*settled); i++) {
+        check(begin(&stock, "stock", settled[i][0]) == -EINVAL, settled[i][0], "started");
+        check(!strcmp(stock.message, settled[i][1]), settled[i][0], stock.message);
+        end(&stock, 0);
+    }
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         write_file("bad.txt", cases[i][0]);
         snprintf(settings, sizeof(settings), "table=%s", path_of("bad.txt"));
@@ -373,6 +435,7 @@ int main(int count, char **words) {
     }
     folder = words[1];
     stock_replies();
+    accounts();
     padded_replies();
     padded_limits();
     refusals();

@@ -43,10 +43,13 @@ static int check(const struct service_ops *service, const struct server_ops *ser
 }
 
 static int bring_up(struct host *host, const char *address, uint16_t port, struct config *config,
-                    struct counters *counters, char *message, size_t size) {
+                    struct counters *counters, void (*complain)(const char *line), char *message,
+                    size_t size) {
     int rc = host->service->create(config, host->server->threads(config), message, size, &host->state);
     if (rc)
         return rc;
+    if (host->service->complain_to)
+        host->service->complain_to(host->state, complain);
     host->listener = sock_listen(address, port, (int)config_int(config, "backlog"));
     if (host->listener < 0) {
         rc = host->listener;
@@ -70,8 +73,8 @@ no_listener:
 }
 
 int host_start(const char *service, const char *server, const char *address, uint16_t port,
-               struct config *config, struct counters *counters, char *message, size_t size,
-               struct host **out) {
+               struct config *config, struct counters *counters, void (*complain)(const char *line),
+               char *message, size_t size, struct host **out) {
     *message = 0;
     struct host *host = calloc(1, sizeof(*host));
     if (!host)
@@ -88,7 +91,7 @@ int host_start(const char *service, const char *server, const char *address, uin
     else
         rc = check(host->service, host->server, config, message, size);
     if (!rc)
-        rc = bring_up(host, address, port, config, counters, message, size);
+        rc = bring_up(host, address, port, config, counters, complain, message, size);
     if (rc) {
         if (!*message)
             snprintf(message, size, "cannot start %.64s on %.64s: %s", service, server, strerror(-rc));
@@ -107,7 +110,8 @@ int host_stop(struct host *host) {
     int rc = host->server->stop(host->self);
     host->server->destroy(host->self);
     close(host->listener);
+    int saved = host->service->save ? host->service->save(host->state) : 0;
     host->service->destroy(host->state);
     free(host);
-    return rc;
+    return rc ? rc : saved;
 }

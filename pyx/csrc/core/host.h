@@ -12,14 +12,15 @@ struct host;
 
 /* Checks the settings against the knobs of both parts, fills the defaults, binds and starts. On failure
  * message gets one line: what, and what is allowed. -EINVAL means that the request was wrong, anything else
- * that the system refused. */
+ * that the system refused. What goes wrong later, and nobody else can be told, complain is told in one line,
+ * from any thread or process of the server; NULL: nobody is. */
 int host_start(const char *service, const char *server, const char *address, uint16_t port,
-               struct config *config, struct counters *counters, char *message, size_t size,
-               struct host **out);
+               struct config *config, struct counters *counters, void (*complain)(const char *line),
+               char *message, size_t size, struct host **out);
 
 uint16_t host_port(const struct host *host);
 
-/* Stops, joins and frees everything; 0 or the server's error. */
+/* Stops, joins, writes down what must be kept, and frees everything; 0 or the first error. */
 int host_stop(struct host *host);
 
 #endif

@@ -38,6 +38,15 @@ struct service_ops {
      * On failure message gets one line. */
     int (*create)(const struct config *config, int threads, char *message, size_t size, void **service);
     void (*destroy)(void *service);
+
+    /* Says, before anybody serves, whom to tell what goes wrong while the service runs and no reply can say:
+     * one line, from any thread or process. NULL: nothing of that kind can. */
+    void (*complain_to)(void *service, void (*complain)(const char *line));
+
+    /* Writes down what must outlive the service, when nobody serves any more, last before destroy. NULL:
+     * nothing must. */
+    int (*save)(void *service);
+
     int (*open)(void *service, void *session);
     void (*close)(void *service, void *session);
 

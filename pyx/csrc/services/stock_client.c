@@ -14,7 +14,7 @@ enum { LINE_LIMIT = 512, AMOUNTS = 10, LEARNT_LIMIT = 100000 };
 const char *const stock_client_operations[] = {"show", "buy", "sell", NULL};
 
 struct client {
-    int padded;
+    int padded, accounts;
     int known; /* the table is that of our own server, so that a show can be checked against it */
     struct stock_orders *_Atomic orders; /* NULL: not learnt yet */
     double weights[STOCK_OPERATIONS], weight;
@@ -80,6 +80,7 @@ int stock_client_create(const struct config *config, uint64_t seed, void **out) 
     for (int i = 0; i < STOCK_OPERATIONS; i++)
         client->weight += client->weights[i];
     client->padded = config_is(config, "dialect", "padded");
+    client->accounts = config_is(config, "accounts", "on");
     if (!rc)
         rc = know_rows(config, client);
     if (rc)
@@ -147,6 +148,12 @@ static int equals(const char *line, size_t length, const char *text) {
     return strlen(text) == length && !memcmp(line, text, length);
 }
 
+/* What a buy that is in order may be answered instead of success. */
+static int is_refusal(const struct client *client, const char *line, size_t length) {
+    return equals(line, length, "Not enough left stock") ||
+           (client->accounts && equals(line, length, "Not enough funds"));
+}
+
 static void learn(struct stock_client_session *session, const struct stock_row *row) {
     size_t i = session->rows - 1;
     if (i >= session->room) {
@@ -212,7 +219,7 @@ static int take_line(struct client *client, struct stock_client_session *session
         atomic_fetch_add_explicit(&tally->bought, session->amount, memory_order_relaxed);
     else if (session->operation == STOCK_SELL && equals(line, length, "[sell] success"))
         atomic_fetch_add_explicit(&tally->sold, session->amount, memory_order_relaxed);
-    else if (session->operation != STOCK_BUY || !equals(line, length, "Not enough left stock"))
+    else if (session->operation != STOCK_BUY || !is_refusal(client, line, length))
         session->wrong = 1;
     return 1;
 }

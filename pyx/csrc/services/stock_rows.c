@@ -13,7 +13,7 @@
 
 /* So many that no sweep sells out: one stock lasts for nearly two million buys. */
 static const int64_t LEFT = 10000000;
-enum { PRICE_LOW = 1000, PRICES = 9000, ROWS_LIMIT = 100000, NUMBER_SIZE = 20 };
+enum { PRICE_LOW = 1000, PRICES = 9000, ROWS_LIMIT = 100000, NUMBER_SIZE = 20, FILE_LIMIT = 16 << 20 };
 
 int stock_rows_number(const char **at, const char *end, int64_t *number) {
     const char *p = *at;
@@ -150,14 +150,32 @@ static int check_twice(const char *path, char *message, size_t size, const struc
     return rc;
 }
 
+/* Memory for a line is bounded by the size of the file, and that of a device or a pipe is not known. */
+static int check_file(FILE *file, const char *path, char *message, size_t size) {
+    struct stat found;
+    if (fstat(fileno(file), &found) || !S_ISREG(found.st_mode))
+        snprintf(message, size, "%.300s: not a regular file", path);
+    else if (found.st_size > FILE_LIMIT)
+        snprintf(message, size, "%.300s: larger than %d MiB", path, FILE_LIMIT >> 20);
+    else
+        return 0;
+    return -EINVAL;
+}
+
+/* Not to wait for whoever would write into a pipe: it is refused. */
 static int read_file(const char *path, char *message, size_t size, struct stock_row *rows, size_t *count) {
-    FILE *file = fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file) {
         int rc = -errno;
         snprintf(message, size, "%.300s: cannot be opened: %s", path, strerror(-rc));
+        if (fd >= 0)
+            close(fd);
         return rc;
     }
-    int rc = read_lines(file, path, message, size, rows, count);
+    int rc = check_file(file, path, message, size);
+    if (!rc)
+        rc = read_lines(file, path, message, size, rows, count);
     fclose(file);
     return rc ? rc : check_twice(path, message, size, rows, *count);
 }
@@ -209,12 +227,19 @@ static int sync_directory(const char *path) {
     return rc;
 }
 
+/* A partial file that a killed process left is made anew, and nobody's link of that name is followed. */
 static int replace(const char *path, const char *partial, const struct stock_row *rows, size_t count) {
     struct stat old;
     mode_t mode = stat(path, &old) ? 0644 : old.st_mode & 0777;
-    FILE *file = fopen(partial, "we");
-    if (!file)
-        return -errno;
+    unlink(partial);
+    int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file) {
+        int rc = -errno;
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
     errno = 0;
     int rc = write_rows(file, rows, count);
     if (!rc && fchmod(fileno(file), mode))

@@ -78,9 +78,15 @@ DRAWN = (
     ("queues", {"workers": "3", "clients": "4", "steal": "next"}),
     ("queues", {"workers": "2", "clients": "3", "wait": "spin"}),
 )
+STEALING = (
+    ("queues", {"workers": "4", "clients": "4", "steal": "random"}),
+    ("queues", {"workers": "4", "clients": "4", "steal": "richest"}),
+    ("queues", {"workers": "3", "clients": "2", "steal": "random", "wait": "spin"}),
+    ("queues", {"workers": "3", "clients": "2", "steal": "next_backoff", "wait": "spin"}),
+)
 
 
-@pytest.mark.parametrize(("server", "options"), DRAWN)
+@pytest.mark.parametrize(("server", "options"), DRAWN + STEALING)
 def test_both_engines_agree_within_their_intervals_where_numbers_are_drawn(
     server: str, options: dict[str, str]
 ) -> None:

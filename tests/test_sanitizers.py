@@ -26,6 +26,7 @@ FLAGS = {
     "thread": ["-fsanitize=thread"],
 }
 STATUS = 66
+STEALING = ("next", "next_backoff", "random", "richest")
 
 Built = namedtuple("Built", "sanitizer executable load probe objects")
 
@@ -132,8 +133,9 @@ def test_stock_invariant(built, logs, server):
 
 
 @pytest.mark.parametrize(("wait", "accept"), [("block", "thread"), ("block", "epoll"), ("spin", "thread")])
-def test_tasks_are_run_once(built, logs, wait, accept):
-    options = {"workers": "4", "chunk": "1", "steal": "next", "wait": wait, "accept": accept}
+@pytest.mark.parametrize("steal", STEALING)
+def test_tasks_are_run_once(built, logs, steal, wait, accept):
+    options = {"workers": "4", "chunk": "1", "steal": steal, "wait": wait, "accept": accept}
     tasks = 4000 if wait == "spin" else 20_000
     trials.tasks_add_up(trials.Trial("prime", "queues", options, built.executable), tasks, array=100)
     quiet(logs)
@@ -144,7 +146,8 @@ STOPS = [
     ("stock", "sbuf", {}),
     ("stock", "sbuf", {"hold": "connection"}),
     ("prime", "queues", {"steal": "next", "chunk": "5"}),
-    ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "epoll"}),
+    ("prime", "queues", {"steal": "richest", "chunk": "5", "accept": "epoll"}),
+    ("prime", "queues", {"steal": "next_backoff", "chunk": "5", "wait": "spin"}),
     ("synthetic", "queues", {"connection": "per_request"}),
 ]
 
@@ -297,6 +300,12 @@ def test_both_sides_of_services_byte_for_byte(builds, logs, tmp_path, program):
     quiet(logs)
 
 
+def test_every_number_is_divided_by_all_primes_up_to_its_root(builds, logs, tmp_path):
+    output = run_program([link(builds["address"], "prime_division", tmp_path)])
+    assert output.endswith(" numbers, 0 failures\n") and int(output.split()[0]) > 4_000_000
+    quiet(logs)
+
+
 @pytest.mark.parametrize("rounds", [5_000, pytest.param(50_000, marks=pytest.mark.long)])
 def test_spoilt_messages_come_to_the_same_whatever_their_pieces(builds, logs, tmp_path, rounds):
     output = run_program([link(builds["address"], "wire_fuzz", tmp_path), rounds])
@@ -319,8 +328,9 @@ def test_stock_invariant_for_every_lock_and_index(built, logs, server, lock, ind
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("accept", ["thread", "epoll"])
 @pytest.mark.parametrize("wait", ["block", "spin"])
-def test_ten_million_tasks(built, logs, wait, accept):
-    options = {"workers": "4", "chunk": "1", "steal": "next", "wait": wait, "accept": accept, "bits": "8"}
+@pytest.mark.parametrize("steal", STEALING)
+def test_ten_million_tasks(built, logs, steal, wait, accept):
+    options = {"workers": "4", "chunk": "1", "steal": steal, "wait": wait, "accept": accept, "bits": "8"}
     found = trials.tasks_add_up(
         trials.Trial("prime", "queues", options, built.executable), 10_000_000, array=5000
     )

@@ -29,8 +29,9 @@ SERVERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("select", {}),
     ("sbuf", {"workers": "3"}),
     ("sbuf", {"hold": "connection"}),
-    ("queues", {"workers": "1"}),
-    ("queues", {"workers": "1", "wait": "spin"}),
+    ("queues", {"workers": "1", "accept": "thread"}),
+    ("queues", {"workers": "1", "accept": "thread", "wait": "spin"}),
+    ("queues", {"workers": "1", "accept": "epoll"}),
 )
 
 
@@ -76,13 +77,13 @@ DRAWN = (
     ("select", {"clients": "5"}),
     ("sbuf", {"workers": "2", "clients": "6", "think": "0.0002"}),
     ("queues", {"workers": "3", "clients": "4", "steal": "next"}),
-    ("queues", {"workers": "2", "clients": "3", "wait": "spin"}),
+    ("queues", {"workers": "2", "clients": "3", "wait": "spin", "accept": "thread"}),
 )
 STEALING = (
     ("queues", {"workers": "4", "clients": "4", "steal": "random"}),
     ("queues", {"workers": "4", "clients": "4", "steal": "richest"}),
     ("queues", {"workers": "3", "clients": "2", "steal": "random", "wait": "spin"}),
-    ("queues", {"workers": "3", "clients": "2", "steal": "next_backoff", "wait": "spin"}),
+    ("queues", {"workers": "3", "clients": "2", "steal": "next_backoff", "wait": "spin", "accept": "thread"}),
 )
 
 

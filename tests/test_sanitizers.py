@@ -145,10 +145,10 @@ STOPS = [
     ("stock", "select", {}),
     ("stock", "sbuf", {}),
     ("stock", "sbuf", {"hold": "connection"}),
-    ("prime", "queues", {"steal": "next", "chunk": "5"}),
+    ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "thread"}),
     ("prime", "queues", {"steal": "richest", "chunk": "5", "accept": "epoll"}),
-    ("prime", "queues", {"steal": "next_backoff", "chunk": "5", "wait": "spin"}),
-    ("synthetic", "queues", {"connection": "per_request"}),
+    ("prime", "queues", {"steal": "next_backoff", "chunk": "5", "wait": "spin", "accept": "thread"}),
+    ("synthetic", "queues", {"connection": "per_request", "accept": "thread"}),
 ]
 
 
@@ -272,7 +272,7 @@ SIMULATED = [
     ("stock", "select", "closed", {"clients": 9, "load_threads": 2}),
     ("stock", "sbuf", "closed", {"clients": 40, "workers": 8, "connection": "per_request", "backlog": 2}),
     ("stock", "sbuf", "open", {"arrival_rate": 60_000, "clients": 40, "lock": "global"}),
-    ("prime", "queues", "closed", {"clients": 9, "steal": "next", "wait": "spin"}),
+    ("prime", "queues", "closed", {"clients": 9, "steal": "next", "wait": "spin", "accept": "thread"}),
     ("prime", "queues", "forked", {"clients": 9, "requests": 300, "accept": "epoll"}),
 ]
 ALLOCATING = ("malloc", "calloc", "realloc", "aligned_alloc")

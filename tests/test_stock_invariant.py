@@ -11,18 +11,18 @@ SHORT = [
     ("sbuf", {"lock": "readers_writers", "index": "balanced", "workers": "4"}),
     ("sbuf", {"lock": "global", "index": "bst", "workers": "8", "queue_slots": "4"}),
     ("sbuf", {"lock": "mutex", "index": "balanced", "hold": "connection", "workers": "112"}),
-    ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next"}),
+    ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next", "accept": "thread"}),
     (
         "queues",
         {"lock": "readers_writers", "index": "bst", "workers": "4", "accept": "epoll", "steal": "next"},
     ),
-    ("queues", {"lock": "global", "index": "balanced", "connection": "per_request"}),
+    ("queues", {"lock": "global", "index": "balanced", "connection": "per_request", "accept": "thread"}),
 ]
 SERVERS = [
     ("select", {}),
     ("sbuf", {"workers": "8"}),
     ("sbuf", {"hold": "connection", "workers": "112"}),
-    ("queues", {"workers": "8", "steal": "next"}),
+    ("queues", {"workers": "8", "steal": "next", "accept": "thread"}),
     ("queues", {"workers": "8", "steal": "next", "accept": "epoll"}),
 ]
 

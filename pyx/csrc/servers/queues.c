@@ -10,7 +10,7 @@
  * connection is either armed (the acceptor's), or in the acceptor's hands, or lent to the workers. Only the
  * acceptor submits: a worker that sees more input, or output that the peer does not take, arms the connection
  * for output and leaves the rest to the acceptor. `wait` then says how the workers wait; the acceptor sleeps
- * in epoll_wait.
+ * in epoll_wait. This is the default: no request costs the sleeps of a thread of its own.
  *
  * The list of connections, and how many threads live, are under `lock`, a leaf: nothing is taken under it. A
  * connection leaves the list before it is freed.
@@ -55,8 +55,8 @@ static const struct knob knobs[] = {
      "steal=next_backoff with wait=spin: for so long; with wait=block it sleeps until woken"},
     {"wait", KNOB_CHOICE, "block", "spin|block", "",
      "poll for work and results (as published), or sleep until woken"},
-    {"accept", KNOB_CHOICE, "thread", "thread|epoll", "",
-     "who reads requests: a thread for each connection, or one thread that watches all"},
+    {"accept", KNOB_CHOICE, "epoll", "epoll|thread", "",
+     "who reads requests: one thread that watches all connections, or a thread for each (as published)"},
     {0},
 };
 

@@ -35,8 +35,9 @@ SERVERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("thread", {"threads": "9"}),
     ("iterative", {}),
     ("fork", {"children": "9"}),
-    ("queues", {"workers": "1"}),
-    ("queues", {"workers": "1", "wait": "spin"}),
+    ("queues", {"workers": "1", "accept": "thread"}),
+    ("queues", {"workers": "1", "accept": "thread", "wait": "spin"}),
+    ("queues", {"workers": "1", "accept": "epoll"}),
 )
 
 
@@ -85,11 +86,17 @@ DRAWN = (
     ("iterative", {"clients": "6", "connection": "per_request"}),
     ("fork", {"clients": "6", "children": "4", "connection": "per_request"}),
     ("queues", {"workers": "3", "clients": "4", "steal": "next"}),
-    ("queues", {"workers": "2", "clients": "3", "wait": "spin"}),
+    ("queues", {"workers": "2", "clients": "3", "wait": "spin", "accept": "thread"}),
+)
+STEALING = (
+    ("queues", {"workers": "4", "clients": "4", "steal": "random"}),
+    ("queues", {"workers": "4", "clients": "4", "steal": "richest"}),
+    ("queues", {"workers": "3", "clients": "2", "steal": "random", "wait": "spin"}),
+    ("queues", {"workers": "3", "clients": "2", "steal": "next_backoff", "wait": "spin", "accept": "thread"}),
 )
 
 
-@pytest.mark.parametrize(("server", "options"), DRAWN)
+@pytest.mark.parametrize(("server", "options"), DRAWN + STEALING)
 def test_both_engines_agree_within_their_intervals_where_numbers_are_drawn(
     server: str, options: dict[str, str]
 ) -> None:

@@ -49,6 +49,29 @@ def test_threads_that_never_sleep_share_the_cpus_equally(engine: str, cpus: int,
     assert shares == pytest.approx(1.0, abs=0.08)
 
 
+def toil(world: World, thread: Thread) -> Steps:
+    while True:
+        yield thread.run(1e-3)
+
+
+def doze(world: World, thread: Thread) -> Steps:
+    while True:
+        yield thread.pause(1e-4)
+        yield thread.run(5e-6)
+
+
+def test_nobody_starves_where_short_sleepers_make_threads_move_often(engine: str) -> None:
+    def build(world: World) -> None:
+        for number in range(4):
+            world.spawn(str(number), "toilers", toil)
+        for number in range(4):
+            world.spawn(str(number), "dozers", doze)
+
+    found = once(engine, build, span=1.5, cpus=2)
+    used = np.array([thread.used for thread in found.threads[:4]])
+    assert used.min() > 0.7 * used.mean()
+
+
 def test_bound_threads_keep_to_their_cpus(engine: str) -> None:
     def build(world: World) -> None:
         for number in range(3):

@@ -20,6 +20,7 @@ from models.des.simpy_engine.world import SimpyWorld
 from models.metrics import Metrics
 
 Options = dict[str, object]
+RULES = ("next", "next_backoff", "random", "richest")
 CASES: list[tuple[str, str, str, Options]] = [
     ("stock", "select", "closed", {"clients": 1}),
     ("stock", "select", "closed", {"clients": 40}),
@@ -40,14 +41,33 @@ CASES: list[tuple[str, str, str, Options]] = [
     ("stock", "sbuf", "closed", {"clients": 9, "connection": "per_request", "think": 1e-3}),
     ("prime", "sbuf", "closed", {"clients": 10, "think": 5e-3}),
     ("prime", "queues", "closed", {"clients": 1}),
-    ("prime", "queues", "closed", {"clients": 10, "workers": 2}),
-    ("prime", "queues", "closed", {"clients": 10, "steal": "next"}),
+    ("prime", "queues", "closed", {"clients": 10, "workers": 2, "accept": "thread"}),
+    ("prime", "queues", "closed", {"clients": 10, "steal": "next", "accept": "thread"}),
+    ("prime", "queues", "closed", {"clients": 10, "steal": "random", "accept": "thread"}),
+    ("prime", "queues", "closed", {"clients": 10, "steal": "richest", "accept": "epoll"}),
     ("prime", "queues", "closed", {"clients": 10, "accept": "epoll"}),
     ("prime", "queues", "closed", {"clients": 6, "accept": "epoll", "connection": "per_request"}),
-    ("prime", "queues", "closed", {"clients": 6, "connection": "per_request"}),
-    ("prime", "queues", "closed", {"clients": 3, "workers": 2, "wait": "spin"}),
+    ("prime", "queues", "closed", {"clients": 6, "connection": "per_request", "accept": "thread"}),
+    ("prime", "queues", "closed", {"clients": 3, "workers": 2, "wait": "spin", "accept": "thread"}),
     ("prime", "queues", "closed", {"clients": 3, "workers": 2, "wait": "spin", "accept": "epoll"}),
-    ("prime", "queues", "closed", {"clients": 3, "workers": 4, "wait": "spin", "steal": "next"}),
+    (
+        "prime",
+        "queues",
+        "closed",
+        {"clients": 3, "workers": 4, "wait": "spin", "steal": "next", "accept": "thread"},
+    ),
+    (
+        "prime",
+        "queues",
+        "closed",
+        {"clients": 3, "workers": 4, "wait": "spin", "steal": "next_backoff", "accept": "thread"},
+    ),
+    (
+        "prime",
+        "queues",
+        "closed",
+        {"clients": 3, "workers": 4, "wait": "spin", "steal": "random", "accept": "thread"},
+    ),
     ("stock", "queues", "closed", {"clients": 8, "think": 2e-3}),
     ("stock", "thread", "closed", {"clients": 1}),
     ("stock", "thread", "closed", {"clients": 40, "lock": "global"}),
@@ -75,7 +95,7 @@ CASES: list[tuple[str, str, str, Options]] = [
     ("stock", "sbuf", "open", {"arrival_rate": 5_000, "clients": 9, "workers": 4, "hold": "connection"}),
     ("stock", "select", "forked", {"clients": 10, "requests": 50}),
     ("stock", "sbuf", "forked", {"clients": 10, "requests": 20, "hold": "connection"}),
-    ("prime", "queues", "forked", {"clients": 5, "requests": 20}),
+    ("prime", "queues", "forked", {"clients": 5, "requests": 20, "accept": "thread"}),
     (
         "prime",
         "queues",
@@ -165,10 +185,10 @@ def test_who_wakes_a_halted_cpu_pays_each_time() -> None:
         assert dear.counters[side] - cheap.counters[side] == pytest.approx(1e-5, rel=0.01)
 
 
-def a_world(options: Options) -> tuple[SimpyWorld, queues.Pool]:
-    """A world of the queues server that has not begun, and a ring of three queues of its own."""
-    scenario = Scenario.of("prime", "queues", options={"workers": 3, **options})
-    return SimpyWorld(engine.model_of(scenario, costs_for(scenario)), 1), queues.ring(3)
+def a_world(options: Options, workers: int = 3) -> tuple[SimpyWorld, queues.Pool]:
+    """A world of the queues server that has not begun, and a ring of as many queues of its own."""
+    scenario = Scenario.of("prime", "queues", options={"workers": workers, **options})
+    return SimpyWorld(engine.model_of(scenario, costs_for(scenario)), 1), queues.ring(workers)
 
 
 def test_a_thief_takes_the_older_half_of_the_next_queue_and_no_other() -> None:
@@ -176,30 +196,50 @@ def test_a_thief_takes_the_older_half_of_the_next_queue_and_no_other() -> None:
     thief, victim, third = pool.queues
     connection = world.connections[0]
     victim.tasks.extend((connection, float(i)) for i in range(5))
-    assert queues.rob(world, thief, "next") == 2
+    assert queues.rob(world, pool, thief, "next") == 2
     assert [seconds for _, seconds in thief.tasks] == [0.0, 1.0]
     assert [seconds for _, seconds in victim.tasks] == [2.0, 3.0, 4.0]
     thief.tasks.clear()
-    assert queues.rob(world, third, "next") == 0  # the next after it holds nothing
+    assert queues.rob(world, pool, third, "next") == 0  # the next after it holds nothing
     victim.tasks.popleft()
     victim.tasks.popleft()
-    assert queues.rob(world, thief, "next") == 0  # a single task is never stolen
+    assert queues.rob(world, pool, thief, "next") == 0  # a single task is never stolen
     assert world.tally.counts["steals"] == 2
 
 
+def test_the_richest_is_robbed_and_any_that_is_worth_it_at_random() -> None:
+    world, pool = a_world({}, 5)
+    thief = pool.queues[1]
+    for place, tasks in enumerate((3, 0, 1, 4, 4)):
+        pool.queues[place].tasks.extend((world.connections[0], 1.0) for _ in range(tasks))
+    assert queues.choose(world, pool, thief, "richest") == 3
+    assert {queues.choose(world, pool, thief, "random") for _ in range(200)} == {0, 3, 4}
+    assert queues.choose(world, pool, thief, "next") == 2
+    for queue in pool.queues:
+        queue.tasks.clear()
+    assert {queues.choose(world, pool, thief, "random") for _ in range(200)} == {0, 2, 3, 4}
+    assert all(queues.rob(world, pool, thief, rule) == 0 for rule in RULES)
+
+
 @pytest.mark.parametrize("spins", [False, True])
-@pytest.mark.parametrize("steal", ["none", "next"])
-def test_an_idle_thief_is_woken_when_the_next_queue_holds_two(spins: bool, steal: str) -> None:
-    world, pool = a_world({})
-    thief, victim, third = pool.queues
-    for queue, thread in zip((thief, third), world.machine.threads, strict=False):
+@pytest.mark.parametrize("steal", ["none", *RULES])
+def test_an_idle_thief_is_woken_when_a_queue_that_it_may_rob_holds_two(spins: bool, steal: str) -> None:
+    """The worker before it; where any queue may be robbed, the first idle one after it, or all that spin."""
+    woken = {"none": "", "next": "t", "next_backoff": "t", "random": "f", "richest": "f"}[steal]
+    if spins and woken == "f":
+        woken = "tf"
+    world, pool = a_world({}, 4)
+    thief, victim, busy, first = pool.queues
+    for queue, thread in zip((thief, first), world.machine.threads, strict=False):
         queue.worker = queue.lock.spinner = thread
         queue.idle = True
-    for number, woken in enumerate((False, True)):
+        pool.idlers += 1
+    for number in range(2):
         victim.tasks.append((world.connections[0], float(number)))
-        queues.grown(world, victim, world.machine.threads[2], steal, spins)
-        assert thief.idle is not (woken and steal == "next")
-        assert third.idle
+        queues.grown(world, pool, victim, world.machine.threads[2], steal, spins)
+        assert thief.idle is not (number == 1 and "t" in woken)
+        assert first.idle is not (number == 1 and "f" in woken)
+    assert pool.idlers == 2 - len(woken) and not busy.idle
 
 
 @pytest.mark.parametrize("wait", ["block", "spin"])
@@ -208,13 +248,13 @@ def test_stealing_empties_one_long_queue_sooner(wait: str) -> None:
     uneven = (4e-3, 1e-4, 1e-4, 1e-4) * 2 + (1e-4,) * 8
     changed = {"cpus": 6, "demand": with_tasks("prime", (uneven,))}
     response = {}
-    for steal in ("none", "next"):
+    for steal in ("none", *RULES):
         options = {"clients": 1, "workers": 4, "steal": steal, "wait": wait}
         found = ask("prime", "queues", options=options, replies=300, changed=changed)
         assert found.counters["tasks"] == pytest.approx(16, rel=0.05)
         response[steal] = found.response.value
     assert response["none"] > 8e-3
-    assert 4e-3 < response["next"] < 5e-3
+    assert all(4e-3 < response[steal] < 5e-3 for steal in RULES)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -225,7 +265,8 @@ def test_split_is_no_faster_than_stealing_and_that_no_faster_than_one_queue(name
     demand = replace(demand_of("synthetic"), fixed=(0.0,) * 300, client=(0.0,) * 300)
     replies, replications = (800, 3) if name == "simpy" else (4000, 6)
     rates = []
-    for server, options in (("queues", {}), ("queues", {"steal": "next"}), ("sbuf", {})):
+    stealing: list[Options] = [{"steal": rule} for rule in RULES]
+    for server, options in (("queues", {}), *(("queues", rule) for rule in stealing), ("sbuf", {})):
         changed = {"cpus": 12, "demand": demand, **free}
         settings: Options = {"clients": 12, "workers": 4, "demand": 5e-5, **options}
         found = ask(
@@ -238,9 +279,10 @@ def test_split_is_no_faster_than_stealing_and_that_no_faster_than_one_queue(name
             changed=changed,
         )
         rates.append(found.throughput)
-    split, stealing, shared = rates
-    assert split.high < stealing.low
-    assert stealing.value <= shared.value * 1.01
+    split, *robbed, shared = rates
+    for rule, rate in zip(RULES, robbed, strict=True):
+        assert split.high < rate.low, rule
+        assert rate.value <= shared.value * 1.01, rule
 
 
 def free_pool(load: str, options: Options) -> tuple[Metrics, float]:

@@ -27,6 +27,7 @@ FLAGS = {
     "thread": ["-fsanitize=thread"],
 }
 STATUS = 66
+STEALING = ("next", "next_backoff", "random", "richest")
 
 Built = namedtuple("Built", "sanitizer executable load probe objects")
 
@@ -139,8 +140,9 @@ def test_stock_invariant(built, logs, server):
 
 
 @pytest.mark.parametrize(("wait", "accept"), [("block", "thread"), ("block", "epoll"), ("spin", "thread")])
-def test_tasks_are_run_once(built, logs, wait, accept):
-    options = {"workers": "4", "chunk": "1", "steal": "next", "wait": wait, "accept": accept}
+@pytest.mark.parametrize("steal", STEALING)
+def test_tasks_are_run_once(built, logs, steal, wait, accept):
+    options = {"workers": "4", "chunk": "1", "steal": steal, "wait": wait, "accept": accept}
     tasks = 4000 if wait == "spin" else 20_000
     trials.tasks_add_up(trials.Trial("prime", "queues", options, built.executable), tasks, array=100)
     quiet(logs)
@@ -156,13 +158,14 @@ STOPS = [
     ("synthetic", "thread", {"connection": "per_request", "threads": "4"}),
     ("stock", "iterative", {}),
     ("synthetic", "iterative", {"connection": "per_request"}),
-    ("prime", "queues", {"steal": "next", "chunk": "5"}),
-    ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "epoll"}),
-    ("synthetic", "queues", {"connection": "per_request"}),
     ("prime", "fork", {}),
     ("synthetic", "fork", {"connection": "per_request"}),
     ("prime", "prefork", {}),
     ("synthetic", "prefork", {"connection": "per_request"}),
+    ("prime", "queues", {"steal": "next", "chunk": "5", "accept": "thread"}),
+    ("prime", "queues", {"steal": "richest", "chunk": "5", "accept": "epoll"}),
+    ("prime", "queues", {"steal": "next_backoff", "chunk": "5", "wait": "spin", "accept": "thread"}),
+    ("synthetic", "queues", {"connection": "per_request", "accept": "thread"}),
 ]
 
 
@@ -299,7 +302,7 @@ SIMULATED = [
     ("stock", "select", "closed", {"clients": 9, "load_threads": 2}),
     ("stock", "sbuf", "closed", {"clients": 40, "workers": 8, "connection": "per_request", "backlog": 2}),
     ("stock", "sbuf", "open", {"arrival_rate": 60_000, "clients": 40, "lock": "global"}),
-    ("prime", "queues", "closed", {"clients": 9, "steal": "next", "wait": "spin"}),
+    ("prime", "queues", "closed", {"clients": 9, "steal": "next", "wait": "spin", "accept": "thread"}),
     ("prime", "queues", "forked", {"clients": 9, "requests": 300, "accept": "epoll"}),
 ]
 ALLOCATING = ("malloc", "calloc", "realloc", "aligned_alloc")
@@ -324,6 +327,12 @@ def test_both_sides_of_services_byte_for_byte(builds, logs, linked, tmp_path, pr
     folder.mkdir()
     output = run_program([linked(builds["address"], program), folder])
     assert output.endswith(", 0 failures\n") and int(output.split()[0]) > 50
+    quiet(logs)
+
+
+def test_every_number_is_divided_by_all_primes_up_to_its_root(builds, logs, linked):
+    output = run_program([linked(builds["address"], "prime_division")])
+    assert output.endswith(" numbers, 0 failures\n") and int(output.split()[0]) > 4_000_000
     quiet(logs)
 
 
@@ -368,8 +377,9 @@ def test_stock_invariant_for_every_lock_and_index(built, logs, server, lock, ind
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("accept", ["thread", "epoll"])
 @pytest.mark.parametrize("wait", ["block", "spin"])
-def test_ten_million_tasks(built, logs, wait, accept):
-    options = {"workers": "4", "chunk": "1", "steal": "next", "wait": wait, "accept": accept, "bits": "8"}
+@pytest.mark.parametrize("steal", STEALING)
+def test_ten_million_tasks(built, logs, steal, wait, accept):
+    options = {"workers": "4", "chunk": "1", "steal": steal, "wait": wait, "accept": accept, "bits": "8"}
     found = trials.tasks_add_up(
         trials.Trial("prime", "queues", options, built.executable), 10_000_000, array=5000
     )

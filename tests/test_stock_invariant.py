@@ -12,12 +12,11 @@ SHORT = [
     ("thread", {"lock": "mutex", "index": "bst"}),
     ("thread", {"lock": "readers_writers", "index": "balanced", "connection": "per_request"}),
     ("iterative", {"lock": "mutex", "index": "bst", "connection": "per_request"}),
-    ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next"}),
+    ("queues", {"lock": "mutex", "index": "bst", "workers": "4", "steal": "next", "accept": "thread"}),
     (
         "queues",
         {"lock": "readers_writers", "index": "bst", "workers": "4", "accept": "epoll", "steal": "next"},
     ),
-    ("queues", {"lock": "global", "index": "balanced", "connection": "per_request"}),
     ("select", {"lock": "none", "index": "array", "accounts": "on", "funds": "30000"}),
     ("sbuf", {"lock": "rwlock", "index": "hash", "workers": "4"}),
     ("sbuf", {"lock": "seqlock", "index": "array", "workers": "4", "stocks": "2"}),
@@ -25,6 +24,7 @@ SHORT = [
     ("fork", {"lock": "mutex", "index": "hash"}),
     ("fork", {"lock": "seqlock", "connection": "per_request"}),
     ("prefork", {"lock": "global", "workers": "120"}),
+    ("queues", {"lock": "global", "index": "balanced", "connection": "per_request", "accept": "thread"}),
 ]
 LOCKS = ["readers_writers", "rwlock", "mutex", "global", "seqlock"]
 INDICES = ["bst", "balanced", "hash", "array"]
@@ -34,7 +34,7 @@ SERVERS = [
     ("sbuf", {"hold": "connection", "workers": "112"}),
     ("thread", {}),
     ("iterative", {"connection": "per_request"}),
-    ("queues", {"workers": "8", "steal": "next"}),
+    ("queues", {"workers": "8", "steal": "next", "accept": "thread"}),
     ("queues", {"workers": "8", "steal": "next", "accept": "epoll"}),
 ]
 

@@ -162,7 +162,7 @@ def _ask_primes(port: int, requests: int, array: int, primes: set[int], seed: in
 
 def tasks_add_up(trial: Trial, tasks: int, array: int = 500, connections: int = 8) -> dict[str, int]:
     """Requests cut into tasks of one number each: every reply right, and as many tasks run as
-    there were numbers. Returns tasks and steals."""
+    there were numbers. Returns tasks, steals and looks."""
     primes = {n for n in range(2, 256) if all(n % d for d in range(2, int(n**0.5) + 1))}
     requests = -(-tasks // (array * connections))
     server = trial.start()
@@ -178,7 +178,7 @@ def tasks_add_up(trial: Trial, tasks: int, array: int = 500, connections: int = 
         assert total(server, "requests") == requests * connections
         assert total(server, "errors") == 0
         assert int(server.counters["queue_depth"].sum()) == 0
-        found = {"tasks": expected, "steals": total(server, "steals")}
+        found = {"tasks": expected} | {name: total(server, name) for name in ("steals", "steals_tried")}
     finally:
         status = server.stop()
     assert status == 0

@@ -76,6 +76,8 @@ class Rung:
 
     def scenario(self, seed: int) -> Scenario:
         options: dict[str, Any] = {"clients": self.clients, "demand": self.demand, **dict(self.options)}
+        if self.server == "queues":
+            options["accept"] = "thread"  # what its equations are about
         if self.think:
             options |= {"think": self.think, "think_dist": "exponential" if self.random else "constant"}
         if self.place:

@@ -174,8 +174,10 @@ class Machine:
 
     def move(self, thread: CpuThread, cpu: Cpu) -> None:
         """Moves a queued thread to another CPU's queue."""
-        origin = thread.cpu
-        thread.lag = origin.average() - thread.vruntime
+        origin, limit = thread.cpu, self.lag_limit
+        origin.charge()  # what has run since the last tick counts, or a thread that is moved often falls ever further behind
+        cpu.charge()
+        thread.lag = max(-limit, min(limit, origin.average() - thread.vruntime))
         origin.queue.remove(thread)
         self.place(thread, cpu)
         thread.cpu = cpu

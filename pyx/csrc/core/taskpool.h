@@ -10,7 +10,7 @@
 #define KNEEPOINT_TASKPOOL_H
 
 #include "conn.h"
-#include "taskqueue.h"
+#include "stealing.h"
 
 struct taskpool;
 
@@ -27,7 +27,9 @@ struct taskpool_options {
     size_t workers;
     uint32_t chunk; /* units of work in a task */
     int spin;       /* workers without a task poll their queue under its lock, or else sleep */
-    int steal;      /* an idle worker takes half of the next queue if it holds two tasks or more */
+    const struct stealing_rule *steal; /* whom a worker robs that has no task */
+    uint32_t backoff_looks;            /* of a rule that backs off: so many empty looks, */
+    int64_t backoff_ns;                /* then a sleep: with spin so long, or else until woken */
 };
 
 /* The stream tells jobs apart in their random draws. */

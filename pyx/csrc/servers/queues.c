@@ -10,7 +10,7 @@
  * connection is either armed (the acceptor's), or in the acceptor's hands, or lent to the workers. Only the
  * acceptor submits: a worker that sees more input, or output that the peer does not take, arms the connection
  * for output and leaves the rest to the acceptor. `wait` then says how the workers wait; the acceptor sleeps
- * in epoll_wait.
+ * in epoll_wait. This is the default: no request costs the sleeps of a thread of its own.
  *
  * The list of connections, and how many threads live, are under `lock`, a leaf: nothing is taken under it. A
  * connection leaves the list before it is freed.
@@ -45,12 +45,18 @@
 static const struct knob knobs[] = {
     {"workers", KNOB_INT, "4", "1:256", "threads", "threads that run tasks, each with its queue"},
     {"chunk", KNOB_INT, "20", "1:1000000", "units", "a larger request is split into tasks of so many units"},
-    {"steal", KNOB_CHOICE, "none", "none|next", "",
-     "what an idle worker does: nothing, or take half of the next queue if it holds two tasks or more"},
+    {"steal", KNOB_CHOICE, "none", STEALING_RULES, "",
+     "whom an idle worker robs of half its tasks if it holds two or more: nobody, the next one, the next one "
+     "with "
+     "sleeps between looks, one at random, or the one with most"},
+    {"backoff_looks", KNOB_INT, "16", "1:100", "looks",
+     "steal=next_backoff: an idle worker sleeps after so many looks that found nothing"},
+    {"backoff_sleep", KNOB_REAL, "0.0001", "0.000001:0.1", "s",
+     "steal=next_backoff with wait=spin: for so long; with wait=block it sleeps until woken"},
     {"wait", KNOB_CHOICE, "block", "spin|block", "",
      "poll for work and results (as published), or sleep until woken"},
-    {"accept", KNOB_CHOICE, "thread", "thread|epoll", "",
-     "who reads requests: a thread for each connection, or one thread that watches all"},
+    {"accept", KNOB_CHOICE, "epoll", "epoll|thread", "",
+     "who reads requests: one thread that watches all connections, or a thread for each (as published)"},
     {0},
 };
 
@@ -329,7 +335,9 @@ static int create(const struct server_env *env, char *message, size_t size, void
         .workers = (size_t)config_int(env->config, "workers"),
         .chunk = (uint32_t)config_int(env->config, "chunk"),
         .spin = server->spin,
-        .steal = config_is(env->config, "steal", "next"),
+        .steal = stealing_find(config_text(env->config, "steal")),
+        .backoff_looks = (uint32_t)config_int(env->config, "backoff_looks"),
+        .backoff_ns = (int64_t)(config_real(env->config, "backoff_sleep") * 1e9),
     };
     int rc = taskpool_create(&options, &server->pool);
     if (rc)

@@ -5,11 +5,11 @@
  * the same order. */
 #define _GNU_SOURCE
 #include "../core/registry.h"
+#include "division.h"
 #include "prime_client.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,12 +34,15 @@ struct session {
 
 static int create(const struct config *config, int threads, char *message, size_t size, void **service) {
     (void)config, (void)threads, (void)message, (void)size;
-    *service = NULL;
-    return 0;
+    struct division *division;
+    int rc = division_create(1, &division);
+    if (!rc)
+        *service = division;
+    return rc;
 }
 
 static void destroy(void *service) {
-    (void)service;
+    division_destroy(service);
 }
 
 static int open_session(void *service, void *memory) {
@@ -109,26 +112,14 @@ static uint32_t split(void *service, void *memory, uint32_t chunk) {
     return (session->count - 1) / chunk + 1;
 }
 
-static unsigned char is_prime(uint32_t number) {
-    if (number < 4)
-        return number > 1;
-    if (number % 2 == 0 || number % 3 == 0)
-        return 0;
-    uint32_t root = (uint32_t)sqrt(number);
-    for (uint32_t divisor = 5; divisor <= root; divisor += 6)
-        if (number % divisor == 0 || number % (divisor + 2) == 0)
-            return 0;
-    return 1;
-}
-
 static void run(void *service, void *memory, uint32_t task, uint32_t chunk, struct counter_block *me) {
-    (void)service, (void)me;
+    (void)me;
     struct session *session = memory;
     uint64_t first = (uint64_t)task * chunk, end = first + chunk;
     if (end > session->count)
         end = session->count;
     for (uint64_t i = first; i < end; i++)
-        session->answers[i] = is_prime(ntohl(session->numbers[i]));
+        session->answers[i] = (unsigned char)division_is_prime(service, ntohl(session->numbers[i]));
 }
 
 static int reply(void *service, void *memory, struct buffer *out) {

@@ -158,10 +158,14 @@ static struct thread *longest(const struct cpu *cpu, const struct cpu *other) {
     return found;
 }
 
-/* Moves a queued thread to another CPU's queue. */
+/* Moves a queued thread to another CPU's queue. What has run since the last tick counts, or a thread that is
+ * moved often falls ever further behind. */
 static void move(struct sim *sim, struct thread *thread, struct cpu *cpu) {
     struct cpu *origin = thread->cpu;
-    thread->lag = cpu_average(origin) - thread->vruntime;
+    const double limit = sim->lag_limit;
+    cpu_charge(sim, origin);
+    cpu_charge(sim, cpu);
+    thread->lag = fmax(-limit, fmin(limit, cpu_average(origin) - thread->vruntime));
     cpu_take(sim, origin, thread);
     place(sim, thread, cpu);
     cpu_append(sim, cpu, thread);

@@ -222,7 +222,7 @@ def test_a_pause_ends_at_its_time_and_keeps_a_wake_for_the_next_sleep(engine: st
     assert counters["paused"] == counters["slept"] == pytest.approx(0.5)
 
 
-def doze(world: World, thread: Thread, pair: Pair, pause: float) -> Steps:
+def rest(world: World, thread: Thread, pair: Pair, pause: float) -> Steps:
     """Rests for so long again and again, then wakes the other, and says for how long its CPU has rested."""
     while True:
         yield thread.pause(pause)
@@ -247,7 +247,7 @@ def test_a_thread_is_the_colder_the_longer_its_cpu_has_rested_since_it_ran(
 
     def build(world: World) -> None:
         second = world.spawn("second", "second", follow_up)
-        world.spawn("first", "first", doze, Pair(second), pause)
+        world.spawn("first", "first", rest, Pair(second), pause)
 
     found = once(engine, build, span=1.0, machine_cold_thread=1e-5, machine_wake_sleeper=3e-6)
     first, second = (found.groups[name].used / found.counters["turns"] for name in ("first", "second"))
@@ -257,9 +257,9 @@ def test_a_thread_is_the_colder_the_longer_its_cpu_has_rested_since_it_ran(
 
 def test_a_thread_whose_cpu_never_rested_is_not_cold_however_long_it_was_away(engine: str) -> None:
     def build(world: World) -> None:
-        world.spawn("now and then", "dozer", doze, Pair(), 0.02)
+        world.spawn("now and then", "restr", rest, Pair(), 0.02)
         world.spawn("always", "burner", burn)
 
     found = once(engine, build, span=1.0, machine_cold_thread=1e-5)
-    assert found.groups["dozer"].used / found.counters["turns"] == pytest.approx(1e-6, rel=0.01)
+    assert found.groups["restr"].used / found.counters["turns"] == pytest.approx(1e-6, rel=0.01)
     assert found.counters["rested"] == 0

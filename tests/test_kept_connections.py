@@ -1,4 +1,4 @@
-"""Servers whose threads or processes keep a connection until it ends: who waits for that, and how they stop whatever their peers do."""
+"""Servers whose threads or processes keep a connection until it ends: who waits, and how they stop, whatever peers do."""
 
 from __future__ import annotations
 

@@ -19,4 +19,6 @@ def build(world: World) -> None:
 
 def _loop(world: World, thread: Thread, ready: Inbox, service: Service, connections: int) -> Steps:
     while True:
-        yield from turn(world, thread, ready, service, world.cost("load.poll"), 0.0, world.cost("select.event"))
+        yield from turn(
+            world, thread, ready, service, world.cost("load.poll"), 0.0, world.cost("select.event")
+        )

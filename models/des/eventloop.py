@@ -50,5 +50,7 @@ def turn(
 
 
 def _answer(world: World, thread: Thread, service: Service, connection: Connection, event: float) -> Steps:
-    yield from serve(world, thread, service, connection.request, event + way(world, connection, connection.server, thread))
+    yield from serve(
+        world, thread, service, connection.request, event + way(world, connection, connection.server, thread)
+    )
     yield from reply(world, connection, thread)

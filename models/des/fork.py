@@ -1,7 +1,7 @@
 """The fork server: a process for each connection, which receives, works and answers with blocking calls.
 
-What it does for a request is what the thread server does, at the same costs; a connection costs a process more. Of machine.fork,
-which is the making and the end of one, the acceptor pays one half and the process the other when its connection has ended.
+What it does for a request is what the thread server does, at the same costs; a connection costs a process more. Of
+machine.fork, which is the making and the end of one, the acceptor pays one half and the process the other when its connection has ended.
 
 children: so many connections are served at once, and the acceptor leaves further ones in the accept queue until one ends.
 """
@@ -42,16 +42,14 @@ def _accept(world: World, thread: Thread, ready: Inbox, free: Semaphore) -> Step
         yield from accept(world, connection, thread)
 
 
-def _attend(
-    world: World, thread: Thread, connection: Connection, service: Service, free: Semaphore
-) -> Steps:
+def _attend(world: World, thread: Thread, connection: Connection, service: Service, free: Semaphore) -> Steps:
     cost, inbox = world.cost("select.event"), connection.at_server
     assert inbox is not None
     while True:
         yield from inbox.wait(world, thread)
         inbox.items.clear()
         if not ended(connection):
-            price = cost + way(world, connection, thread)
+            price = cost + way(world, connection, connection.server, thread)
             yield from serve(world, thread, service, connection.request, price)
             yield from reply(world, connection, thread)
         if not connection.accepted:

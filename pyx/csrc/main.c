@@ -105,8 +105,10 @@ int main(int count, char **words) {
         config_destroy(config);
         return fail(rc == -EINVAL ? 2 : 1, message);
     }
-    /* Not printf, which allocates: a server that forks may be doing so by now. */
-    dprintf(STDOUT_FILENO, "listening on %s:%u\n", arguments.host, host_port(host));
+    /* Not printf nor dprintf, which allocate: a server that forks may be doing so by now. */
+    int length = snprintf(message, sizeof(message), "listening on %s:%u\n", arguments.host, host_port(host));
+    if (write(STDOUT_FILENO, message, (size_t)length) < 0)
+        perror("kneepoint-server");
     await_stop(signals, (int)arguments.alive);
     rc = host_stop(host);
     config_destroy(config);

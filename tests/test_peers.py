@@ -145,7 +145,7 @@ def killed_and_resumed(path, command, kills, reps):
             deadline = time.monotonic() + 30
             while len(sweep.processes()) < 3 and time.monotonic() < deadline and process.poll() is None:
                 time.sleep(0.01)  # the sweep, a keeper, and a server of somebody's
-            time.sleep(timing.uniform(0, 1))
+            time.sleep(timing.uniform(0, 0.7))
             process.kill()
             _, errors = process.communicate()
             assert process.returncode == -signal.SIGKILL, errors
@@ -167,7 +167,7 @@ def killed_and_resumed(path, command, kills, reps):
 
 
 def test_a_killed_sweep_leaves_no_nginx_and_goes_on(nginx, tmp_path):
-    found = killed_and_resumed(tmp_path / "s.sqlite", nginx, 2, 3)
+    found = killed_and_resumed(tmp_path / "s.sqlite", nginx, 2, 6)
     assert "cannot be seen from outside" in found["series"][0]["explanation"]["text"]
 
 

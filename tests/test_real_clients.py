@@ -90,8 +90,10 @@ def test_requests_in_one_packet_are_answered_in_their_order(running):
 
 @needs("ab")
 @pytest.mark.parametrize("kept", [["-k"], []], ids=["kept", "closed"])
-def test_ab_has_no_failed_request(url, kept):
-    out, _ = said("ab", "-q", *kept, "-c", 4, "-n", 200, url)
+def test_ab_has_no_failed_request(request, url, kept):
+    """Its clients share all requests: one that waits for a server which serves another until that ends waits for ever."""
+    clients = 1 if kept and registry.serves_at_once(request.node.callspec.params["running"], {}) == 1 else 4
+    out, _ = said("ab", "-q", *kept, "-c", clients, "-n", 200, url)
     assert re.search(r"Complete requests: +200\n", out) and re.search(r"Failed requests: +0\n", out), out
     assert "Non-2xx" not in out and (not kept or re.search(r"Keep-Alive requests: +200\n", out)), out
 

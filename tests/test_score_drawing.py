@@ -57,7 +57,8 @@ def test_choices_come_up_equally_often_and_numbers_over_their_whole_range():
         assert max(found.values()) - min(found.values()) <= 0.25 * max(found.values())
     clients = [scenario.number("clients") for scenario in drawn]
     assert min(clients) == 1 and 100 < max(clients) <= 200
-    assert set(counts(drawn, "workers")) >= {1, 2, 4, 8, 16}
+    workers = counts(drawn, "workers")
+    assert min(workers) == 1 and max(workers) >= 14 and len(workers) >= 10
     assert max(s.number("clients") for s in drawn if s.get("wait") == "spin") <= drawing.MOST_SPINNING
     thinking = sum(scenario.number("think") > 0 for scenario in drawn)
     assert 0.4 < thinking / len(drawn) < 0.6

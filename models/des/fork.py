@@ -1,7 +1,8 @@
 """The fork server: a process for each connection, which receives, works and answers with blocking calls.
 
 What it does for a request is what the thread server does, at the same costs; a connection costs a process more. Of
-machine.fork, which is the making and the end of one, the acceptor pays one half and the process the other when its connection has ended.
+machine.fork, which is the making and the end of one, the acceptor pays one half and the process the other when its
+connection has ended.
 
 children: so many connections are served at once, and the acceptor leaves further ones in the accept queue until one ends.
 """

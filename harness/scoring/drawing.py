@@ -37,7 +37,7 @@ PRESSURES: dict[str, tuple[tuple[int, int], tuple[float, float] | None]] = {
     "pressed": ((8, 200), None),
     "few": ((1, 8), None),
 }
-EXCHANGE, INTEGER, CPUS = 25e-6, 2e-6, 2  # s a request, s an integer that is tested
+EXCHANGE, INTEGER, CPUS = 25e-6, 1e-7, 2  # s a request, s an integer that is tested
 MOST_SPINNING = 16  # clients of a server whose threads spin: each takes whole slices, so that many get no reply in a window
 FEWEST_REPLIES = 500.0  # 1/s that clients ask for at least, so that chance stays small in a short window
 

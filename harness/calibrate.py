@@ -31,12 +31,12 @@ from pyx.server import EXECUTABLE
 
 Progress = Callable[[str, float], None]
 
-WINDOW, WARMUP = 0.12, 0.04
+WINDOW, WARMUP = 0.1, 0.03
 NULL_RUNS = 4
 DEMAND_BUDGET, DEMAND_REQUESTS = 1.0, 4000
 SHIFT, NULL_SHIFT = 0.05, 0.10
 PATIENCE = 4.0  # s into the ladder up to which disturbed rungs are run again
-NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 120 ms)
+NOISY = 0.15  # share of the CPUs that others may use while a rung is measured (10 ms ticks in 100 ms)
 FORMAT = 7
 YARDSTICKS = 15
 
@@ -50,7 +50,7 @@ class Effort:
     least: int = 3
 
 
-QUICK, FULL = Effort(4, 14.0), Effort(20, 75.0)
+QUICK, FULL = Effort(4, 12.0), Effort(20, 75.0)
 
 
 class CalibrationError(RuntimeError):

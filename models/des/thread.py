@@ -8,53 +8,23 @@ threads: so many connections are served at once, and the acceptor leaves further
 
 from __future__ import annotations
 
-from models.des.listening import accept, listen
-from models.des.parts import Connection, Inbox, Semaphore, ended, reply, way
+from models.des.blocking import accept_all, attend, start
+from models.des.parts import Connection, Inbox, Semaphore
 from models.des.records import Steps, Thread, World
-from models.des.service import Service, serve, service_of
+from models.des.service import Service
 
 COSTS = ("select.event", "select.poll", "machine.thread_create")
 
 
 def build(world: World) -> None:
-    service, ready = service_of(world, len(world.connections)), Inbox()
-    free = Semaphore(int(world.scenario.number("threads")))
-    listen(world, ready)
-    for connection in world.connections:
-        connection.at_server = Inbox()
-        if connection.accepted and free.count == 0:  # it waits for one to end that never does
-            continue
-        if connection.accepted:
-            free.count -= 1
-        world.spawn(f"connection {connection.index}", "server", _attend, connection, service, free)
-    if any(not connection.accepted for connection in world.connections):
-        world.spawn("acceptor", "server", _accept, ready, free)
+    start(world, "connection", int(world.scenario.number("threads")), _accept, _attend)
 
 
 def _accept(world: World, thread: Thread, ready: Inbox, free: Semaphore) -> Steps:
-    """Starts a thread for each new connection; it has been waiting here, as none can be made while the model runs."""
-    cost = world.cost("select.poll") + world.cost("machine.thread_create")
-    while True:
-        yield from free.acquire(thread)
-        yield from ready.wait(world, thread)
-        connection = ready.items.popleft()
-        yield thread.run(cost)
-        yield from accept(world, connection, thread)
+    yield from accept_all(
+        world, thread, ready, free, world.cost("select.poll") + world.cost("machine.thread_create")
+    )
 
 
 def _attend(world: World, thread: Thread, connection: Connection, service: Service, free: Semaphore) -> Steps:
-    cost, inbox = world.cost("select.event"), connection.at_server
-    assert inbox is not None
-    while True:
-        yield from inbox.wait(world, thread)
-        inbox.items.clear()
-        last = ended(connection)
-        if not last:
-            last = connection.once and connection.request.rounds == 0
-            price = cost + way(world, connection, connection.server, thread)
-            yield from serve(world, thread, service, connection.request, price)
-            yield from reply(world, connection, thread)
-        if last:
-            price = free.release(world, thread)
-            if price > 0.0:
-                yield thread.run(price)
+    yield from attend(world, thread, connection, service, free, 0.0)
